@@ -14,7 +14,7 @@ std::string error_of(std::string_view text, const JsonLimits& limits = {}) {
 }
 
 TEST(Json, duplicate_keys_are_refused_with_their_place) {
-  EXPECT_EQ(error_of("{\"a\":1,\n \"a\":2}"), "line 2, column 5: duplicate key 'a'");
+  EXPECT_EQ(error_of("{\"a\":1,\n \"a\":2}"), "line 2, column 4: duplicate key 'a'");
   EXPECT_EQ(error_of(R"({"a":{"b":1},"c":{"b":1}})"), "");
 }
 
