@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/address.h"
 #include "base/result.h"
 
 namespace sallyport::sandbox {
@@ -31,6 +32,7 @@ struct DriverSpec {
   std::string image_dir;   // <state_dir>/images/<digest>, read-only base image and its config
   unsigned slot = 0;       // unique small number while the sandbox lives: id-mapped uid range = kUidBase + slot*65536
   Resources resources;
+  std::vector<Address> resolvers;  // for /etc/resolv.conf inside: the gateway addresses (SandboxAddresses::router4, router6)
   // Called with the pid that owns the sandbox's new network namespace, after it exists and before the first
   // instruction of the agent runs: the supervisor moves the link in and brings it up (FW-008, R-096).
   std::function<Result<>(int pid)> attach_network;
