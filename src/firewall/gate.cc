@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "firewall/gate.h"
+
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "policy/policy_json.h"
+
+namespace sallyport::firewall {
+
+namespace asio = boost::asio;
+
+Gate::Gate(asio::io_context& io) : hold_(io), policy_(policy::deny_all()) {}
+
+asio::awaitable<bool> Gate::ready() {
+  if (!held()) co_return true;
+  const auto deadline = std::chrono::steady_clock::now() + kHoldLimit;
+  while (held()) {
+    // A timer of one's own would also do; sharing one means that a release is a single cancel(). Its expiry is set by
+    // prepare() and only ever moves later, so a waiter looks at its own deadline when it wakes.
+    boost::system::error_code ignored;
+    auto token = asio::redirect_error(asio::use_awaitable, ignored);
+    co_await hold_.async_wait(token);
+    if (held() && std::chrono::steady_clock::now() >= deadline) co_return false;
+    if (held() && hold_.expiry() <= std::chrono::steady_clock::now()) hold_.expires_at(deadline);
+  }
+  co_return true;
+}
+
+void Gate::prepare(std::uint64_t version, policy::PolicyPtr policy) {
+  CHECK(policy != nullptr);
+  prepared_ = std::move(policy);
+  prepared_version_ = version;
+  hold_.expires_after(kHoldLimit);
+}
+
+Result<Gate::Applied> Gate::commit(std::uint64_t version) {
+  if (!prepared_ || prepared_version_ != version)
+    return fail(Code::not_found, "policy version " + std::to_string(version) + " is not prepared");
+  // The old policy must outlive the judging: open flows may still borrow from it.
+  const policy::PolicyPtr old = std::exchange(policy_, std::move(prepared_));
+  prepared_ = nullptr;
+  version_ = version;
+
+  Applied applied;
+  std::vector<std::pair<Flow*, policy::Decision>> denied;
+  for (const Flow& flow : flows_) {
+    auto decision = flow.judge(*policy_, boundary_);
+    if (!decision) continue;
+    if (decision->access == policy::Access::allow)
+      ++applied.kept;
+    else
+      denied.emplace_back(const_cast<Flow*>(&flow), std::move(*decision));
+  }
+  for (auto& [flow, decision] : denied) flow->cut(decision);
+  applied.cut = denied.size();
+  release();
+  return applied;
+}
+
+Result<> Gate::abort(std::uint64_t version) {
+  if (!prepared_ || prepared_version_ != version)
+    return fail(Code::not_found, "policy version " + std::to_string(version) + " is not prepared");
+  prepared_ = nullptr;
+  release();
+  return {};
+}
+
+void Gate::release() { hold_.cancel(); }
+
+bool Gate::take_connection() {
+  if (connections_ >= limits.connections) return false;
+  ++connections_;
+  return true;
+}
+
+bool Gate::take_bytes(std::size_t count) {
+  if (count > limits.buffered_bytes - std::min(buffered_, limits.buffered_bytes)) return false;
+  buffered_ += count;
+  return true;
+}
+
+}  // namespace sallyport::firewall
