@@ -6,48 +6,33 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <chrono>
-#include <cstdint>
-#include <functional>
 #include <memory>
-#include <string>
-#include <string_view>
 
-#include "base/address.h"
 #include "base/fd.h"
+#include "firewall/audit.h"
+#include "firewall/gate.h"
 
 namespace sallyport::firewall {
 
-struct KernelLine {
-  bool allowed = false;
-  std::string reason;         // of the NFLOG prefix; "forwarded" for an allowed flow
-  std::uint8_t protocol = 0;  // IANA number
-  Endpoint source, destination;
-  std::uint64_t times = 1;  // packets refused since the last line for the same thing, this one included
-  std::uint64_t bytes_up = 0, bytes_down = 0;
-  std::chrono::milliseconds duration{0};
-};
-[[nodiscard]] std::string_view protocol_name(std::uint8_t protocol);  // "tcp", "udp", "icmp", "other"
-
 class KernelLog {
  public:
-  using Sink = std::function<void(const KernelLine&)>;
   struct Options {
     std::chrono::milliseconds repeat_window{10000};
   };
 
-  // Either descriptor may be absent. Use from the thread of `executor` only.
-  KernelLog(boost::asio::any_io_executor executor, Fd nflog, Fd conntrack, Sink sink, Options options);
-  KernelLog(boost::asio::any_io_executor executor, Fd nflog, Fd conntrack, Sink sink);
+  // Either descriptor may be absent. Gate and audit are borrowed. Use from the thread of `executor` only.
+  KernelLog(boost::asio::any_io_executor executor, Fd nflog, Fd conntrack, Gate& gate, Audit& audit, Options options);
+  KernelLog(boost::asio::any_io_executor executor, Fd nflog, Fd conntrack, Gate& gate, Audit& audit);
   ~KernelLog();  // stop()
   KernelLog(const KernelLog&) = delete;
   KernelLog& operator=(const KernelLog&) = delete;
 
   void start();
-  void stop();   // reports what is still counted, then nothing more
-  void drain();  // reads what is waiting now: before an update is acknowledged, and at the end
+  void stop();   // reads what is waiting, writes what is still counted, then nothing more
+  void drain();  // reads what is waiting now
 
  private:
-  struct State;
+  class State;
   std::shared_ptr<State> state_;
 };
 

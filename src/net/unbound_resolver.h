@@ -19,7 +19,7 @@ namespace sallyport {
 class UnboundResolver final : public Resolver {
  public:
   struct Options {
-    std::chrono::milliseconds deadline{8000};
+    std::chrono::milliseconds deadline{4500};  // just under the five seconds after which stub resolvers ask again
     std::chrono::milliseconds second_family_delay{50};  // how long addresses of one family wait for the other (RFC 8305 s3)
     std::size_t max_in_flight = 1024;                   // distinct questions
     std::size_t max_cached = 4096;                      // distinct (name, family)
