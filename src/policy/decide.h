@@ -18,10 +18,11 @@ namespace sallyport::policy {
 // What the operator's node closes (I7, D-16), made by the daemon from its configuration and handed to both the
 // worker and nftables. An address is inside the sandbox's world if it is globally routable and not closed, or
 // opened by the operator, or in a network attached to this sandbox. Addresses that carry an IPv4 address
-// are judged by both.
+// are judged by both. Never admitted, whatever the operator opens: loopback, "this network", multicast, and the
+// IPv6 ranges whose IPv4 part cannot be judged by prefix (IPv4-compatible, Teredo).
 class Boundary {
  public:
-  Boundary() = default;  // globally routable only
+  Boundary() : Boundary({}, {}, {}) {}  // globally routable only
   // closed: extra ranges of the operator and the host's own addresses, always win. opened: operator's exceptions to
   // "globally routable only". attached: ranges of the networks attached to this sandbox.
   Boundary(std::vector<Cidr> closed, std::vector<Cidr> opened, std::vector<Cidr> attached);
@@ -31,9 +32,8 @@ class Boundary {
   [[nodiscard]] std::vector<Cidr> refused() const;
 
  private:
-  RangeSet closed_;
+  RangeSet closed_;  // includes what is never admitted
   RangeSet opened_;  // includes attached
-  RangeSet special_;  // what is not globally routable (IANA special-purpose registries)
 };
 
 enum class Access { allow, deny };
@@ -59,11 +59,14 @@ struct Decision {
   Access access = Access::deny;
   Reason reason = Reason::deny_all;
   // The entry that decided, as the user wrote it: a domain pattern or a CIDR. Empty when none did.
-  std::string entry;
+  std::string entry{};
   // Dial the guest's own destination (allow-all, ranges, catch-all without a name), or resolve `name` (I2).
   bool by_address = false;
-  // The winning domain entry, for its rules; null when access was not by domain. Borrowed from the policy.
+  // The winning domain entry, for its rules; null when access was not by domain, when no name was read (FW-106) and
+  // over Postgres (D-19). Borrowed from the policy.
   const DomainEntry* domain = nullptr;
+  // The domain has rules that cannot apply here: Postgres, or `*` without a name. For the log.
+  bool rules_ignored = false;
 };
 
 [[nodiscard]] Decision decide(const Policy& policy, const Boundary& boundary, const Flow& flow);
@@ -77,5 +80,8 @@ struct Decision {
 // May a packet to this address pass without a name: what nftables enforces for UDP, ICMP and the rest, and whether TCP
 // to it is forwarded by the kernel (D-09, FW-022, FW-186).
 [[nodiscard]] Decision decide_address(const Policy& policy, const Boundary& boundary, const Address& address);
+
+// Handling: the first rule of the domain that matches (FW-152), or null: the request goes on unchanged (FW-104).
+[[nodiscard]] const Rule* choose_rule(const DomainEntry& domain, const RequestView& request);
 
 }  // namespace sallyport::policy

@@ -17,6 +17,7 @@
 #include "base/secret.h"
 #include "policy/domain_index.h"
 #include "policy/matcher.h"
+#include "policy/range_index.h"
 
 namespace sallyport::policy {
 
@@ -56,7 +57,10 @@ struct Policy {
   // Compiled from the above by the parser; equal inputs give equal answers.
   DomainIndex domain_index;  // pattern -> position in `domains`
   RangeSet allowed_set;
+  // Denied IPv4 ranges also in their 6to4 and NAT64 forms. nftables must be given the sets, not the lists.
   RangeSet denied_set;
+  RangeIndex allowed_index;  // which entry, for the log
+  RangeIndex denied_index;
 
   [[nodiscard]] bool has_rules() const;
   // A custom policy whose allow side is empty, or deny-all (FW-060 to FW-064).
