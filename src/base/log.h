@@ -10,13 +10,7 @@
 
 namespace sallyport::log {
 
-struct Field {
-  std::string_view name;
-  boost::json::value value;
-  template <class T>  // implicit, so that a std::string or a number can be written in place
-  Field(std::string_view field_name, T&& field_value) : name(field_name), value(std::forward<T>(field_value)) {}
-};
-using Fields = std::initializer_list<Field>;
+using Fields = std::initializer_list<std::pair<std::string_view, boost::json::value>>;
 
 enum class Level { debug, info, warn, error };
 

@@ -24,7 +24,9 @@ struct NodeNetwork {
   Cidr pool4;                       // e.g. 10.209.0.0/16
   Cidr pool6;                       // ULA /48
   std::vector<Address> resolvers;   // the only boundary-closed addresses a worker may talk to (port 53)
-  std::vector<Cidr> refused;        // node-wide boundary (no attachments), for the worker-uid output filter
+  // What no worker may dial, for the worker-uid output filter: the boundary as it would be with every attachable network
+  // attached, since the filter knows workers, not sandboxes. The pools are added here.
+  std::vector<Cidr> refused;
   std::uint32_t worker_uid_first = 0;  // uids of workers: [first, last]
   std::uint32_t worker_uid_last = 0;
 };
@@ -43,10 +45,9 @@ struct SandboxAddresses {
 [[nodiscard]] SandboxAddresses addresses_of(const NodeNetwork& node, unsigned slot);
 [[nodiscard]] unsigned slot_count(const NodeNetwork& node);
 
-// The address half of a policy, as nftables enforces it (D-09, D-18). All lists are disjoint or not, the builder merges.
+// The address half of a policy, as nftables enforces it (D-09, D-18). The lists may overlap.
 struct AddressPolicy {
   bool forward_all = false;      // allow-all: everything inside the boundary is forwarded
-  bool intercept_tcp = true;     // false only for forward_all
   std::vector<Cidr> allowed;     // forwarded by the kernel, any protocol
   std::vector<Cidr> denied;      // win over allowed
   std::vector<Cidr> refused;     // this sandbox's boundary (Boundary::refused()), wins over everything
@@ -60,12 +61,18 @@ struct AddressPolicy {
 // be attached at any time without a window.
 [[nodiscard]] Result<> create_router(const NodeNetwork& node, const SandboxNetwork& sandbox);
 // Makes the guest link and moves its far end into the network namespace of `pid` as eth0, with addresses, routes and lo up.
+// A former guest link is removed first, so a sandbox may be started again behind the same router.
 [[nodiscard]] Result<> attach_guest(const NodeNetwork& node, const SandboxNetwork& sandbox, int pid);
-// One nft transaction; then conntrack entries of kernel-forwarded flows that the new policy denies are deleted.
-[[nodiscard]] Result<unsigned> apply(const NodeNetwork& node, const SandboxNetwork& sandbox, const AddressPolicy& policy);  // flows cut
+// One nft transaction; then conntrack entries of kernel-forwarded flows that the new policy denies are deleted and the guest's
+// end of their TCP connections is made to notice. An error before the transaction took effect leaves the old policy as it was.
+struct Applied {
+  unsigned kept = 0;  // kernel-forwarded flows alive after the change
+  unsigned cut = 0;
+};
+[[nodiscard]] Result<Applied> apply(const NodeNetwork& node, const SandboxNetwork& sandbox, const AddressPolicy& policy);
 // Idempotent; succeeds on any half-made state.
 [[nodiscard]] Result<> destroy(const NodeNetwork& node, const SandboxNetwork& sandbox);
-// Ids of sandboxes of which a namespace or link is left.
+// Ids of sandboxes of which a namespace or link is left. destroy() with such an id finds its link whatever slot is given.
 [[nodiscard]] Result<std::vector<std::string>> leftovers();
 
 // The descriptors of firewall/control.h InheritedFd kTcp4..kConntrack, opened inside the router namespace, in that order.
