@@ -32,6 +32,7 @@ foreach(module libnghttp2 re2 libidn2 libunbound ldns libnftables libnl-3.0 libn
   pkg_check_modules(${short} REQUIRED IMPORTED_TARGET ${module})
 endforeach()
 find_package(GTest REQUIRED)
+find_package(benchmark REQUIRED)
 
 # sallyport_library(NAME SOURCES a.cc b.cc DEPS base PUBLIC_LIBS fmt::fmt PRIVATE_LIBS ...)
 # Makes the static library sallyport_NAME. DEPS are folders of src/ and must agree with the table in ARCHITECTURE.md.

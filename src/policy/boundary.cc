@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Boundary of decide.h: which addresses a sandbox may reach at all, from the IANA special-purpose registries
-// (IPv4: RFC 6890 and later, IPv6: likewise, as of 2026) plus what the operator closes, opens and attaches.
-// admits() is the definition, refused() the same set as prefixes for nftables; a test compares them.
+// Boundary of decide.h: which addresses a sandbox may reach at all, from the IANA special-purpose
+// registries (IPv4: RFC 6890 and later, IPv6: likewise, as of 2026) plus what the operator closes,
+// opens and attaches. admits() is the definition, refused() the same set as prefixes for nftables;
+// a test compares them.
 #include <algorithm>
 #include <array>
 
@@ -38,30 +39,31 @@ Cidr cidr(std::string_view text) {
   return *parsed;
 }
 
-// Not globally reachable, per the registries; where a registry carves a reachable anycast address out of a block
-// (192.0.0.9, 2001:1::1: they talk to the *local* NAT) the block stays whole.
+// Not globally reachable, per the registries; where a registry carves a reachable anycast address
+// out of a block (192.0.0.9, 2001:1::1: they talk to the *local* NAT) the block stays whole.
 constexpr std::array kSpecial = {
-    "0.0.0.0/8",       // this network
-    "10.0.0.0/8",      // private use
-    "100.64.0.0/10",   // shared address space
-    "127.0.0.0/8",     // loopback
-    "169.254.0.0/16",  // link local, cloud metadata
-    "172.16.0.0/12",   // private use
-    "192.0.0.0/24",    // IETF protocol assignments
-    "192.0.2.0/24",    // documentation
-    "192.88.99.0/24",  // 6to4 relay anycast, deprecated
-    "192.168.0.0/16",  // private use
-    "198.18.0.0/15",   // benchmarking
+    "0.0.0.0/8",                          // this network
+    "10.0.0.0/8",                         // private use
+    "100.64.0.0/10",                      // shared address space
+    "127.0.0.0/8",                        // loopback
+    "169.254.0.0/16",                     // link local, cloud metadata
+    "172.16.0.0/12",                      // private use
+    "192.0.0.0/24",                       // IETF protocol assignments
+    "192.0.2.0/24",                       // documentation
+    "192.88.99.0/24",                     // 6to4 relay anycast, deprecated
+    "192.168.0.0/16",                     // private use
+    "198.18.0.0/15",                      // benchmarking
     "198.51.100.0/24", "203.0.113.0/24",  // documentation
-    "224.0.0.0/4",     // multicast
-    "240.0.0.0/4",     // reserved, limited broadcast
-    // IPv6: everything outside 2000::/3, which is the only global unicast block handed out so far ...
+    "224.0.0.0/4",                        // multicast
+    "240.0.0.0/4",                        // reserved, limited broadcast
+    // IPv6: everything outside 2000::/3, which is the only global unicast block handed out so far
+    // ...
     "::/3", "4000::/2", "8000::/1",
     // ... and these inside it.
-    "2001::/23",       // IETF protocol assignments, Teredo among them
-    "2001:db8::/32",   // documentation
-    "2002::/16",       // 6to4: carries an IPv4 address
-    "3fff::/20",       // documentation
+    "2001::/23",      // IETF protocol assignments, Teredo among them
+    "2001:db8::/32",  // documentation
+    "2002::/16",      // 6to4: carries an IPv4 address
+    "3fff::/20",      // documentation
 };
 constexpr std::array kNever = {
     "0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "255.255.255.255/32",
@@ -91,7 +93,8 @@ std::vector<Cidr> joined(std::vector<Cidr> a, const std::vector<Cidr>& b) {
 
 std::vector<Span> spans(const std::vector<AddressRange>& ranges) {
   std::vector<Span> result;
-  for (const AddressRange& range : ranges) result.push_back({to_number(range.first), to_number(range.last)});
+  for (const AddressRange& range : ranges)
+    result.push_back({to_number(range.first), to_number(range.last)});
   return result;
 }
 
@@ -145,12 +148,15 @@ void append_prefixes(Span span, bool v4, std::vector<Cidr>& out) {
   }
 }
 
-// The IPv6 addresses of one scheme that carry these IPv4 ones: `prefix`, the IPv4 address, then `below` free bits.
-void append_carriers(const std::vector<Span>& four, Number prefix, unsigned below, std::vector<Span>& out) {
+// The IPv6 addresses of one scheme that carry these IPv4 ones: `prefix`, the IPv4 address, then
+// `below` free bits.
+void append_carriers(const std::vector<Span>& four, Number prefix, unsigned below,
+                     std::vector<Span>& out) {
   for (const Span& span : four) {
     const Number first = span.first & 0xffffffffU;
     const Number last = span.last & 0xffffffffU;
-    out.push_back({prefix | (first << below), prefix | (last << below) | ((Number{1} << below) - 1)});
+    out.push_back(
+        {prefix | (first << below), prefix | (last << below) | ((Number{1} << below) - 1)});
   }
 }
 

@@ -15,7 +15,8 @@ Decision deny(Reason reason, std::string entry = {}) {
 }
 
 // The part that needs no name. Nothing: the address alone decides nothing, go on with the domains.
-std::optional<Decision> decide_by_address(const Policy& policy, const Boundary& boundary, const Address& address) {
+std::optional<Decision> decide_by_address(const Policy& policy, const Boundary& boundary,
+                                          const Address& address) {
   if (!boundary.admits(address)) return deny(Reason::boundary);
   if (policy.mode == Mode::deny_all) return deny(Reason::deny_all);
   if (policy.mode == Mode::allow_all) {
@@ -28,7 +29,8 @@ std::optional<Decision> decide_by_address(const Policy& policy, const Boundary& 
       const auto carried = address.embedded_v4();
       if (carried) position = policy.denied_index.find(*carried);
     }
-    return deny(Reason::denied_range, position ? policy.denied[*position].to_string() : std::string());
+    return deny(Reason::denied_range,
+                position ? policy.denied[*position].to_string() : std::string());
   }
   if (policy.allowed_set.contains(address)) {
     const auto position = policy.allowed_index.find(address);
@@ -41,8 +43,8 @@ std::optional<Decision> decide_by_address(const Policy& policy, const Boundary& 
   return std::nullopt;
 }
 
-// Callers hand over normal names; anything else is brought to normal form or is no name, so that no spelling can
-// miss the specific entry and meet the catch-all.
+// Callers hand over normal names; anything else is brought to normal form or is no name, so that no
+// spelling can miss the specific entry and meet the catch-all.
 std::optional<std::string> normal(std::string_view name) {
   return is_normal_host_name(name) ? std::string(name) : parse_host_name(name);
 }
@@ -51,32 +53,54 @@ std::optional<std::string> normal(std::string_view name) {
 
 std::string_view to_string(Reason reason) {
   switch (reason) {
-    case Reason::allow_all: return "allow_all";
-    case Reason::allowed_range: return "allowed_range";
-    case Reason::allowed_domain: return "allowed_domain";
-    case Reason::dns_open: return "dns_open";
-    case Reason::deny_all: return "deny_all";
-    case Reason::boundary: return "boundary";
-    case Reason::denied_range: return "denied_range";
-    case Reason::name_not_allowed: return "name_not_allowed";
-    case Reason::no_server_name: return "no_server_name";
-    case Reason::not_tls: return "not_tls";
-    case Reason::address_not_allowed: return "address_not_allowed";
-    case Reason::protocol_not_allowed: return "protocol_not_allowed";
+    case Reason::allow_all:
+      return "allow_all";
+    case Reason::allowed_range:
+      return "allowed_range";
+    case Reason::allowed_domain:
+      return "allowed_domain";
+    case Reason::dns_open:
+      return "dns_open";
+    case Reason::deny_all:
+      return "deny_all";
+    case Reason::boundary:
+      return "boundary";
+    case Reason::denied_range:
+      return "denied_range";
+    case Reason::name_not_allowed:
+      return "name_not_allowed";
+    case Reason::no_server_name:
+      return "no_server_name";
+    case Reason::not_tls:
+      return "not_tls";
+    case Reason::address_not_allowed:
+      return "address_not_allowed";
+    case Reason::protocol_not_allowed:
+      return "protocol_not_allowed";
   }
   CHECK(false);
 }
 
 Decision decide(const Policy& policy, const Boundary& boundary, const Flow& flow) {
-  if (auto decided = decide_by_address(policy, boundary, flow.destination.address)) return *std::move(decided);
+  if (auto decided = decide_by_address(policy, boundary, flow.destination.address))
+    return *std::move(decided);
+  return decide_by_name(policy, flow.protocol, flow.name);
+}
+
+Decision decide_by_name(const Policy& policy, Protocol protocol,
+                        const std::optional<std::string>& given) {
+  if (policy.denies_everything()) return deny(Reason::deny_all);
+  if (policy.mode == Mode::allow_all) {
+    return {.access = Access::allow, .reason = Reason::allow_all, .by_address = true};
+  }
   if (policy.domains.empty()) return deny(Reason::address_not_allowed);
   // Only a TLS handshake names a host that we believe (FW-074).
-  const auto name = flow.protocol != Protocol::other && flow.name ? normal(*flow.name) : std::nullopt;
+  const auto name = protocol != Protocol::other && given ? normal(*given) : std::nullopt;
   if (name) {
     const auto position = policy.domain_index.find(*name);
     if (!position) return deny(Reason::name_not_allowed);
     const DomainEntry& entry = policy.domains[*position];
-    const bool postgres = flow.protocol == Protocol::postgres;
+    const bool postgres = protocol == Protocol::postgres;
     return {.access = Access::allow,
             .reason = Reason::allowed_domain,
             .entry = entry.pattern,
@@ -92,13 +116,11 @@ Decision decide(const Policy& policy, const Boundary& boundary, const Flow& flow
             .by_address = true,
             .rules_ignored = !entry.rules.empty()};
   }
-  return deny(flow.protocol == Protocol::other ? Reason::not_tls : Reason::no_server_name);
+  return deny(protocol == Protocol::other ? Reason::not_tls : Reason::no_server_name);
 }
 
 Decision decide_dial(const Policy& policy, const Boundary& boundary, const Address& address) {
-  auto decided = decide_by_address(policy, boundary, address);
-  if (decided && decided->access == Access::deny) return *std::move(decided);
-  if (decided) return *std::move(decided);
+  if (auto decided = decide_by_address(policy, boundary, address)) return *std::move(decided);
   return {.access = Access::allow, .reason = Reason::allowed_domain};
 }
 
@@ -110,7 +132,9 @@ Decision decide_dns(const Policy& policy, std::string_view name) {
   const auto wanted = normal(name);
   const auto position = wanted ? policy.domain_index.find(*wanted) : std::nullopt;
   if (!position) return deny(Reason::name_not_allowed);
-  return {.access = Access::allow, .reason = Reason::allowed_domain, .entry = policy.domains[*position].pattern};
+  return {.access = Access::allow,
+          .reason = Reason::allowed_domain,
+          .entry = policy.domains[*position].pattern};
 }
 
 Decision decide_address(const Policy& policy, const Boundary& boundary, const Address& address) {
@@ -122,7 +146,9 @@ Decision decide_address(const Policy& policy, const Boundary& boundary, const Ad
 const Rule* choose_rule(const DomainEntry& domain, const RequestView& request) {
   for (const Rule& rule : domain.rules) {
     const bool credential = std::holds_alternative<Transform>(rule.action);
-    if (!rule.match || matches(*rule.match, request, credential ? PathForms::both : PathForms::either)) return &rule;
+    if (!rule.match ||
+        matches(*rule.match, request, credential ? PathForms::both : PathForms::either))
+      return &rule;
   }
   return nullptr;
 }

@@ -27,13 +27,15 @@ struct Seed {
 const Seed& seed() {
   static const Seed value = [] {
     Seed fresh{};
-    CHECK(getrandom(&fresh, sizeof fresh, 0) == static_cast<ssize_t>(sizeof fresh));  // small reads are whole
+    CHECK(getrandom(&fresh, sizeof fresh, 0) ==
+          static_cast<ssize_t>(sizeof fresh));  // small reads are whole
     return fresh;
   }();
   return value;
 }
 
-// The folded 128-bit product of wyhash: two multiplications per eight bytes and every input bit reaches every output bit.
+// The folded 128-bit product of wyhash: two multiplications per eight bytes and every input bit
+// reaches every output bit.
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   const unsigned __int128 product = static_cast<unsigned __int128>(a) * b;
   return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
@@ -62,14 +64,17 @@ struct LabelSums {
     while (count < kMaxLabels) {
       const auto dot = name.rfind('.');
       const std::string_view label = dot == std::string_view::npos ? name : name.substr(dot + 1);
-      const std::uint64_t term = mix(hash_label(label, keys.text), keys.position + (count + 1) * 0xe7037ed1a0b428dbULL);
+      const std::uint64_t term =
+          mix(hash_label(label, keys.text), keys.position + (count + 1) * 0xe7037ed1a0b428dbULL);
       before[count + 1] = before[count] + term;
       ++count;
       if (dot == std::string_view::npos) break;
       name = name.substr(0, dot);
     }
   }
-  [[nodiscard]] std::uint64_t term(std::size_t position) const { return before[position + 1] - before[position]; }
+  [[nodiscard]] std::uint64_t term(std::size_t position) const {
+    return before[position + 1] - before[position];
+  }
 };
 
 // One key per shape, so that "a.b" and "*.a.b" do not meet; never 0, which marks a free slot.
@@ -97,8 +102,8 @@ std::uint64_t masked_sum(const LabelSums& sums, const ShapeView& shape) {
 Result<DomainIndex> DomainIndex::build(std::span<const std::string_view> patterns) {
   DomainIndex index;
   std::vector<std::optional<Shape>> parsed(patterns.size());  // nothing: exact
-  // Best shape first (D-01). Literal labels, then leading, then the longer literal suffix, then more labels: the last two
-  // are one comparison of the star positions from the right.
+  // Best shape first (D-01). Literal labels, then leading, then the longer literal suffix, then
+  // more labels: the last two are one comparison of the star positions from the right.
   using Rank = std::tuple<std::size_t, bool, std::vector<std::uint8_t>, std::size_t>;
   std::map<Rank, Shape, std::greater<>> ranked;
   const auto rank_of = [](const Shape& shape) {
@@ -119,15 +124,17 @@ Result<DomainIndex> DomainIndex::build(std::span<const std::string_view> pattern
     std::string_view rest = pattern;
     for (;;) {
       const auto dot = rest.rfind('.');
-      if (rest.substr(dot == std::string_view::npos ? 0 : dot + 1) == "*") shape.stars.push_back(shape.labels);
+      if (rest.substr(dot == std::string_view::npos ? 0 : dot + 1) == "*")
+        shape.stars.push_back(shape.labels);
       ++shape.labels;
       if (dot == std::string_view::npos) break;
       rest = rest.substr(0, dot);
     }
     const bool has_inner = shape.stars.size() > (shape.leading ? 1U : 0U);
     if (ranked.emplace(rank_of(shape), shape).second && has_inner && ++inner > kMaxInnerShapes) {
-      return fail(Code::invalid,
-                  fmt::format("more than {} different arrangements of inner wildcards", kMaxInnerShapes));
+      return fail(
+          Code::invalid,
+          fmt::format("more than {} different arrangements of inner wildcards", kMaxInnerShapes));
     }
     parsed[i] = std::move(shape);
   }
@@ -146,13 +153,15 @@ Result<DomainIndex> DomainIndex::build(std::span<const std::string_view> pattern
       hash = key_of(sums.before[sums.count], kExact);
     } else {
       const Shape& shape = *parsed[i];
-      hash = key_of(masked_sum(sums, {shape.leading, shape.labels, shape.stars}), numbers.at(rank_of(shape)));
+      hash = key_of(masked_sum(sums, {shape.leading, shape.labels, shape.stars}),
+                    numbers.at(rank_of(shape)));
     }
     const std::size_t mask = index.slots_.size() - 1;
     std::size_t at = hash & mask;
     while (index.slots_[at].hash != 0) at = (at + 1) & mask;
-    index.slots_[at] = Slot{hash, static_cast<std::uint32_t>(index.text_.size()), static_cast<std::uint32_t>(i),
-                            static_cast<std::uint32_t>(patterns[i].size())};
+    index.slots_[at] =
+        Slot{hash, static_cast<std::uint32_t>(index.text_.size()), static_cast<std::uint32_t>(i),
+             static_cast<std::uint32_t>(patterns[i].size())};
     index.text_ += patterns[i];
   }
   return index;
@@ -163,7 +172,8 @@ const DomainIndex::Slot* DomainIndex::probe(std::uint64_t hash, std::string_view
   for (std::size_t at = hash & mask; slots_[at].hash != 0; at = (at + 1) & mask) {
     const Slot& slot = slots_[at];
     if (slot.hash != hash) continue;
-    if (pattern_matches(std::string_view(text_).substr(slot.offset, slot.length), name)) return &slot;
+    if (pattern_matches(std::string_view(text_).substr(slot.offset, slot.length), name))
+      return &slot;
   }
   return nullptr;
 }
@@ -172,7 +182,8 @@ std::optional<std::size_t> DomainIndex::find(std::string_view name) const {
   if (slots_.empty() || name.empty()) return std::nullopt;
   const LabelSums sums(name);
   if (has_exact_) {
-    if (const Slot* slot = probe(key_of(sums.before[sums.count], kExact), name)) return slot->position;
+    if (const Slot* slot = probe(key_of(sums.before[sums.count], kExact), name))
+      return slot->position;
   }
   for (std::size_t i = 0; i < shapes_.size(); ++i) {
     const Shape& shape = shapes_[i];

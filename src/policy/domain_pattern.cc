@@ -15,11 +15,13 @@
 namespace sallyport::policy {
 namespace {
 
-// What each byte becomes in a host name; 0 where it may not stand. The dot is handled by the caller.
+// What each byte becomes in a host name; 0 where it may not stand. The dot is handled by the
+// caller.
 constexpr std::array<char, 256> kFold = [] {
   std::array<char, 256> table{};
   for (int c = 'a'; c <= 'z'; ++c) table[static_cast<std::size_t>(c)] = static_cast<char>(c);
-  for (int c = 'A'; c <= 'Z'; ++c) table[static_cast<std::size_t>(c)] = static_cast<char>(c - 'A' + 'a');
+  for (int c = 'A'; c <= 'Z'; ++c)
+    table[static_cast<std::size_t>(c)] = static_cast<char>(c - 'A' + 'a');
   for (int c = '0'; c <= '9'; ++c) table[static_cast<std::size_t>(c)] = static_cast<char>(c);
   table['-'] = '-';
   table['_'] = '_';
@@ -29,7 +31,8 @@ constexpr std::array<char, 256> kFold = [] {
 char fold(char c) { return kFold[static_cast<unsigned char>(c)]; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// inet_aton and browsers read a host whose last label is a number as an IPv4 address ("127.1", "0x7f000001").
+// inet_aton and browsers read a host whose last label is a number as an IPv4 address ("127.1",
+// "0x7f000001").
 bool is_number(std::string_view label) {
   if (label.starts_with("0x")) {
     label.remove_prefix(2);
@@ -63,7 +66,8 @@ Result<std::string> to_a_label(std::string_view label) {
   const int code = idn2_to_ascii_8z(input.c_str(), &raw, IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL);
   const std::unique_ptr<char, void (*)(void*)> output(raw, idn2_free);
   if (code != IDN2_OK) {
-    return fail(Code::invalid, fmt::format("a label cannot be written in ASCII: {}", idn2_strerror(code)));
+    return fail(Code::invalid,
+                fmt::format("a label cannot be written in ASCII: {}", idn2_strerror(code)));
   }
   return std::string(output.get());
 }
@@ -120,8 +124,10 @@ bool is_normal_host_name(std::string_view name) {
 }
 
 Result<std::string> parse_domain_pattern(std::string_view text) {
-  if (text.size() > 4 * kMaxName) return fail(Code::invalid, fmt::format("is longer than {} bytes", kMaxName));
-  if (const std::string_view reason = misuse(text); !reason.empty()) return fail(Code::invalid, std::string(reason));
+  if (text.size() > 4 * kMaxName)
+    return fail(Code::invalid, fmt::format("is longer than {} bytes", kMaxName));
+  if (const std::string_view reason = misuse(text); !reason.empty())
+    return fail(Code::invalid, std::string(reason));
   if (text.ends_with('.')) text.remove_suffix(1);
   std::string normal;
   normal.reserve(text.size());
@@ -132,7 +138,8 @@ Result<std::string> parse_domain_pattern(std::string_view text) {
       normal.push_back('*');
       continue;
     }
-    if (label.find('*') != std::string_view::npos) return fail(Code::invalid, "a wildcard must be a whole label");
+    if (label.find('*') != std::string_view::npos)
+      return fail(Code::invalid, "a wildcard must be a whole label");
     std::string converted;
     if (!is_ascii(label)) {
       auto a_label = to_a_label(label);
@@ -140,17 +147,22 @@ Result<std::string> parse_domain_pattern(std::string_view text) {
       converted = std::move(*a_label);
     }
     const std::string_view ascii = converted.empty() ? label : std::string_view(converted);
-    if (ascii.size() > kMaxLabel) return fail(Code::invalid, fmt::format("has a label longer than {} bytes", kMaxLabel));
+    if (ascii.size() > kMaxLabel)
+      return fail(Code::invalid, fmt::format("has a label longer than {} bytes", kMaxLabel));
     for (const char c : ascii) {
       if (fold(c) == '\0') {
-        return fail(Code::invalid, "may contain only letters, digits, hyphens, underscores, dots and whole-label wildcards");
+        return fail(Code::invalid,
+                    "may contain only letters, digits, hyphens, underscores, dots and whole-label "
+                    "wildcards");
       }
       normal.push_back(fold(c));
     }
   }
-  if (normal.size() > kMaxName) return fail(Code::invalid, fmt::format("is longer than {} bytes", kMaxName));
+  if (normal.size() > kMaxName)
+    return fail(Code::invalid, fmt::format("is longer than {} bytes", kMaxName));
   if (is_number(last_label(normal))) {
-    return fail(Code::invalid, "is an IP address or ends in a number; use subnets.allow for addresses");
+    return fail(Code::invalid,
+                "is an IP address or ends in a number; use subnets.allow for addresses");
   }
   return normal;
 }

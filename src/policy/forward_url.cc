@@ -13,7 +13,8 @@ namespace sallyport::policy {
 namespace {
 
 bool starts_with_ignoring_case(std::string_view text, std::string_view prefix) {
-  return text.size() >= prefix.size() && std::ranges::equal(text.substr(0, prefix.size()), prefix, [](char a, char b) {
+  return text.size() >= prefix.size() &&
+         std::ranges::equal(text.substr(0, prefix.size()), prefix, [](char a, char b) {
            return (a >= 'A' && a <= 'Z' ? static_cast<char>(a - 'A' + 'a') : a) == b;
          });
 }
@@ -28,7 +29,8 @@ bool is_port(std::string_view text) {
 
 std::string_view bad_forward_url(std::string_view url) {
   if (url.size() > kMaxForwardUrl) return "is too long";
-  if (std::ranges::any_of(url, [](unsigned char c) { return c <= 0x20 || c >= 0x7f || c == '\\'; })) {
+  if (std::ranges::any_of(url,
+                          [](unsigned char c) { return c <= 0x20 || c >= 0x7f || c == '\\'; })) {
     return "must not contain white space, control characters, backslashes or non-ASCII characters";
   }
   constexpr std::string_view kScheme = "https://";

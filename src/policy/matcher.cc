@@ -30,8 +30,8 @@ int escaped_byte(std::string_view text, std::size_t at) {
 }
 
 bool is_unreserved(int byte) {
-  return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || (byte >= '0' && byte <= '9') ||
-         byte == '-' || byte == '.' || byte == '_' || byte == '~';
+  return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+         (byte >= '0' && byte <= '9') || byte == '-' || byte == '.' || byte == '_' || byte == '~';
 }
 
 std::string decode_unreserved(std::string_view path) {
@@ -56,8 +56,8 @@ std::string decode_unreserved(std::string_view path) {
   return out;
 }
 
-// RFC 3986 s5.2.4 for a path that starts with '/'; any other ("*", an authority) stays as it is. Empty segments are
-// kept: "//" is not "/".
+// RFC 3986 s5.2.4 for a path that starts with '/'; any other ("*", an authority) stays as it is.
+// Empty segments are kept: "//" is not "/".
 std::string remove_dot_segments(std::string_view path) {
   if (!path.starts_with('/')) return std::string(path);
   std::string out;
@@ -95,13 +95,16 @@ std::string decode_query_part(std::string_view text) {
 template <class Pairs>
 bool any_matches(const KeyValueMatch& match, const Pairs& pairs) {
   return std::ranges::any_of(pairs, [&](const auto& pair) {
-    return (!match.key || match.key->matches(pair.first)) && (!match.value || match.value->matches(pair.second));
+    return (!match.key || match.key->matches(pair.first)) &&
+           (!match.value || match.value->matches(pair.second));
   });
 }
 
 }  // namespace
 
-StringMatch StringMatch::exact(std::string text, CaseRule rule) { return {Kind::exact, std::move(text), rule}; }
+StringMatch StringMatch::exact(std::string text, CaseRule rule) {
+  return {Kind::exact, std::move(text), rule};
+}
 StringMatch StringMatch::starts_with(std::string text, CaseRule rule) {
   return {Kind::starts_with, std::move(text), rule};
 }
@@ -114,24 +117,28 @@ Result<StringMatch> StringMatch::regex(std::string text, CaseRule rule) {
   options.set_case_sensitive(rule == CaseRule::sensitive);
   StringMatch match(Kind::regex, std::move(text), rule);
   auto compiled = std::make_shared<const re2::RE2>(match.text_, options);
-  if (!compiled->ok()) return fail(Code::invalid, "not a usable RE2 expression: " + compiled->error());
+  if (!compiled->ok())
+    return fail(Code::invalid, "not a usable RE2 expression: " + compiled->error());
   match.regex_ = std::move(compiled);
   return match;
 }
 
 bool StringMatch::matches(std::string_view text) const {
   switch (kind_) {
-    case Kind::exact: return case_ == CaseRule::sensitive ? text == text_ : equal_ignoring_case(text, text_);
+    case Kind::exact:
+      return case_ == CaseRule::sensitive ? text == text_ : equal_ignoring_case(text, text_);
     case Kind::starts_with: {
       const std::string_view head = text.substr(0, text_.size());
       return case_ == CaseRule::sensitive ? head == text_ : equal_ignoring_case(head, text_);
     }
-    case Kind::regex: return re2::RE2::PartialMatch(re2::StringPiece(text.data(), text.size()), *regex_);
+    case Kind::regex:
+      return re2::RE2::PartialMatch(re2::StringPiece(text.data(), text.size()), *regex_);
   }
   return false;
 }
 
-RequestView::RequestView(std::string_view method, std::string_view target, std::span<const Header> headers)
+RequestView::RequestView(std::string_view method, std::string_view target,
+                         std::span<const Header> headers)
     : method_(method), headers_(headers) {
   const auto question = target.find('?');
   raw_path_ = target.substr(0, question);
@@ -145,20 +152,27 @@ RequestView::RequestView(std::string_view method, std::string_view target, std::
     if (part.empty()) continue;
     const auto equals = part.find('=');
     query_.emplace_back(decode_query_part(part.substr(0, equals)),
-                        equals == std::string_view::npos ? std::string() : decode_query_part(part.substr(equals + 1)));
+                        equals == std::string_view::npos
+                            ? std::string()
+                            : decode_query_part(part.substr(equals + 1)));
   }
 }
 
 bool matches(const RequestMatch& match, const RequestView& request, PathForms forms) {
-  if (!match.method.empty() && std::ranges::find(match.method, request.method()) == match.method.end()) return false;
+  if (!match.method.empty() &&
+      std::ranges::find(match.method, request.method()) == match.method.end())
+    return false;
   if (match.path) {
     const bool raw = match.path->matches(request.raw_path());
     const bool same = request.raw_path() == request.canonical_path();
     const bool canonical = same ? raw : match.path->matches(request.canonical_path());
     if (forms == PathForms::both ? !(raw && canonical) : !(raw || canonical)) return false;
   }
-  return std::ranges::all_of(match.query, [&](const auto& entry) { return any_matches(entry, request.query()); }) &&
-         std::ranges::all_of(match.headers, [&](const auto& entry) { return any_matches(entry, request.headers()); });
+  return std::ranges::all_of(
+             match.query, [&](const auto& entry) { return any_matches(entry, request.query()); }) &&
+         std::ranges::all_of(match.headers, [&](const auto& entry) {
+           return any_matches(entry, request.headers());
+         });
 }
 
 }  // namespace sallyport::policy

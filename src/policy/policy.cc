@@ -6,7 +6,8 @@
 namespace sallyport::policy {
 
 bool Policy::has_rules() const {
-  return std::ranges::any_of(domains, [](const DomainEntry& entry) { return !entry.rules.empty(); });
+  return std::ranges::any_of(domains,
+                             [](const DomainEntry& entry) { return !entry.rules.empty(); });
 }
 
 bool Policy::denies_everything() const {

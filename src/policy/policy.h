@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network policy as values: what a sandbox may reach (access) and what happens to requests (handling).
-// Built only by policy_json.h, immutable afterwards, shared as shared_ptr<const Policy> and swapped whole.
-// Grammar: spec of docs/policy.md. Says nothing about sockets; the questions are asked in decide.h.
+// A network policy as values: what a sandbox may reach (access) and what happens to requests
+// (handling). Built only by policy_json.h, immutable afterwards, shared as shared_ptr<const Policy>
+// and swapped whole. Grammar: spec of docs/policy.md. Says nothing about sockets; the questions are
+// asked in decide.h.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +29,8 @@ struct HeaderValue {
   Secret value;
 };
 struct Transform {
-  std::vector<HeaderValue> headers;  // several transform objects already merged in order, the later wins
+  std::vector<HeaderValue>
+      headers;  // several transform objects already merged in order, the later wins
 };
 struct Forward {
   std::string url;  // exactly as configured: it becomes `aud`
@@ -57,7 +59,8 @@ struct Policy {
   // Compiled from the above by the parser; equal inputs give equal answers.
   DomainIndex domain_index;  // pattern -> position in `domains`
   RangeSet allowed_set;
-  // Denied IPv4 ranges also in their 6to4 and NAT64 forms. nftables must be given the sets, not the lists.
+  // Denied IPv4 ranges also in their 6to4 and NAT64 forms. nftables must be given the sets,
+  // not the lists.
   RangeSet denied_set;
   RangeIndex allowed_index;  // which entry, for the log
   RangeIndex denied_index;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the three request forms (mode, custom, legacy) into one Policy and compiles it. Everything is validated before
-// anything is built into a Policy that others can see, so a refused request changes nothing.
+// Reads the three request forms (mode, custom, legacy) into one Policy and compiles it. Everything
+// is validated before anything is built into a Policy that others can see, so a refused request
+// changes nothing.
 #include "policy/policy_json.h"
 
 #include <fmt/format.h>
@@ -46,10 +47,11 @@ class Builder {
     if (*word == "custom") return legacy(*object);
     auto simple = mode_word(view(*word), at);
     if (!simple) return simple;
-    for (const char* key : {"allow", "subnets", "allowedDomains", "allowedCIDRs", "deniedCIDRs", "injectionRules",
-                            "forwardRules", "responseRules"}) {
+    for (const char* key : {"allow", "subnets", "allowedDomains", "allowedCIDRs", "deniedCIDRs",
+                            "injectionRules", "forwardRules", "responseRules"}) {
       if (object->contains(key)) {
-        return refuse(json_path_key(root_, key), fmt::format("cannot be combined with mode {}", quoted(view(*word))));
+        return refuse(json_path_key(root_, key),
+                      fmt::format("cannot be combined with mode {}", quoted(view(*word))));
       }
     }
     return simple;
@@ -63,63 +65,79 @@ class Builder {
   }
 
   Result<PolicyPtr> custom(const json::object& object) {
-    if (auto known = only_keys(object, {"allow", "subnets"}, root_); !known) return std::unexpected(known.error());
+    if (auto known = only_keys(object, {"allow", "subnets"}, root_); !known)
+      return std::unexpected(known.error());
     if (const auto* allow = object.if_contains("allow")) {
       const std::string at = root_ + ".allow";
-      auto read = allow->is_array()    ? domain_list(allow->get_array(), at)
-                  : allow->is_object() ? domain_record(allow->get_object(), at)
-                                       : refuse(at, "must be an array of domains or an object of domains and rules");
+      auto read = allow->is_array() ? domain_list(allow->get_array(), at)
+                  : allow->is_object()
+                      ? domain_record(allow->get_object(), at)
+                      : refuse(at, "must be an array of domains or an object of domains and rules");
       if (!read) return std::unexpected(read.error());
     }
     if (const auto* subnets = object.if_contains("subnets")) {
       const std::string at = root_ + ".subnets";
       const auto* lists = subnets->if_object();
       if (lists == nullptr) return refuse(at, "must be an object with allow, deny or both");
-      if (auto known = only_keys(*lists, {"allow", "deny"}, at); !known) return std::unexpected(known.error());
-      if (auto read = ranges(*lists, "allow", at, policy_->allowed); !read) return std::unexpected(read.error());
-      if (auto read = ranges(*lists, "deny", at, policy_->denied); !read) return std::unexpected(read.error());
+      if (auto known = only_keys(*lists, {"allow", "deny"}, at); !known)
+        return std::unexpected(known.error());
+      if (auto read = ranges(*lists, "allow", at, policy_->allowed); !read)
+        return std::unexpected(read.error());
+      if (auto read = ranges(*lists, "deny", at, policy_->denied); !read)
+        return std::unexpected(read.error());
     }
     return compile();
   }
 
   Result<PolicyPtr> legacy(const json::object& object) {
     for (const char* key : {"allow", "subnets"}) {
-      if (object.contains(key)) return refuse(json_path_key(root_, key), "cannot be combined with mode \"custom\"");
+      if (object.contains(key))
+        return refuse(json_path_key(root_, key), "cannot be combined with mode \"custom\"");
     }
     for (const char* key : {"forwardRules", "responseRules"}) {
       if (object.contains(key)) {
         return refuse(json_path_key(root_, key), "cannot be set in this form; use a rule in allow");
       }
     }
-    if (auto known = only_keys(object, {"mode", "allowedDomains", "allowedCIDRs", "deniedCIDRs", "injectionRules"}, root_);
+    if (auto known = only_keys(
+            object, {"mode", "allowedDomains", "allowedCIDRs", "deniedCIDRs", "injectionRules"},
+            root_);
         !known) {
       return std::unexpected(known.error());
     }
     if (const auto* domains = object.if_contains("allowedDomains")) {
       const std::string at = root_ + ".allowedDomains";
       if (!domains->is_array()) return refuse(at, "must be an array of domains");
-      if (auto read = domain_list(domains->get_array(), at); !read) return std::unexpected(read.error());
+      if (auto read = domain_list(domains->get_array(), at); !read)
+        return std::unexpected(read.error());
     }
-    if (auto read = ranges(object, "allowedCIDRs", root_, policy_->allowed); !read) return std::unexpected(read.error());
-    if (auto read = ranges(object, "deniedCIDRs", root_, policy_->denied); !read) return std::unexpected(read.error());
+    if (auto read = ranges(object, "allowedCIDRs", root_, policy_->allowed); !read)
+      return std::unexpected(read.error());
+    if (auto read = ranges(object, "deniedCIDRs", root_, policy_->denied); !read)
+      return std::unexpected(read.error());
     if (const auto* rules = object.if_contains("injectionRules")) {
       const std::string at = root_ + ".injectionRules";
       if (!rules->is_array()) return refuse(at, "must be an array");
-      if (auto read = injection_rules(rules->get_array(), at); !read) return std::unexpected(read.error());
+      if (auto read = injection_rules(rules->get_array(), at); !read)
+        return std::unexpected(read.error());
     }
     return compile();
   }
 
-  // Gives the entry of a pattern; a second one for the same pattern is an error only where it could carry rules.
+  // Gives the entry of a pattern; a second one for the same pattern is an error only where it could
+  // carry rules.
   Result<DomainEntry*> entry(std::string_view text, std::string_view at, bool repeatable) {
     auto pattern = parse_domain_pattern(text);
     if (!pattern) return refuse(at, pattern.error().message);
     const auto [place, fresh] = positions_.emplace(*pattern, policy_->domains.size());
     if (!fresh) {
-      if (!repeatable) return refuse(at, fmt::format("is the same domain as an earlier entry, {}", quoted(*pattern)));
+      if (!repeatable)
+        return refuse(at,
+                      fmt::format("is the same domain as an earlier entry, {}", quoted(*pattern)));
       return &policy_->domains[place->second];
     }
-    if (policy_->domains.size() == kMaxDomains) return refuse(at, fmt::format("at most {} domains", kMaxDomains));
+    if (policy_->domains.size() == kMaxDomains)
+      return refuse(at, fmt::format("at most {} domains", kMaxDomains));
     policy_->domains.push_back({*std::move(pattern), {}});
     return &policy_->domains.back();
   }
@@ -127,10 +145,13 @@ class Builder {
   Result<> domain_list(const json::array& list, const std::string& at) {
     for (std::size_t i = 0; i < list.size(); ++i) {
       const auto* text = list[i].if_string();
-      if (text == nullptr) return refuse(json_path_index(at, i), "must be a domain; rules need the object form of allow");
+      if (text == nullptr)
+        return refuse(json_path_index(at, i),
+                      "must be a domain; rules need the object form of allow");
       auto added = entry(view(*text), {}, true);
       if (!added) {
-        return refuse(fmt::format("{}: {}", json_path_index(at, i), quoted(view(*text))), reason_of(added.error()));
+        return refuse(fmt::format("{}: {}", json_path_index(at, i), quoted(view(*text))),
+                      reason_of(added.error()));
       }
     }
     return {};
@@ -145,7 +166,8 @@ class Builder {
       if (list != nullptr && list->empty()) continue;  // the common case needs no path
       const std::string path = json_path_key(at, text);
       if (list == nullptr) return refuse(path, "must be an array of rules, [] for none");
-      if (list->size() > kMaxRulesPerDomain) return refuse(path, fmt::format("at most {} rules", kMaxRulesPerDomain));
+      if (list->size() > kMaxRulesPerDomain)
+        return refuse(path, fmt::format("at most {} rules", kMaxRulesPerDomain));
       auto rules = rules_from_json(*list, path, budget_);
       if (!rules) return std::unexpected(rules.error());
       (*added)->rules = *std::move(rules);
@@ -163,10 +185,12 @@ class Builder {
         return std::unexpected(known.error());
       }
       const auto* domain = object->if_contains("domain");
-      if (domain == nullptr || !domain->is_string()) return refuse(path + ".domain", "must be a domain");
+      if (domain == nullptr || !domain->is_string())
+        return refuse(path + ".domain", "must be a domain");
       auto pattern = parse_domain_pattern(view(domain->get_string()));
       if (!pattern) {
-        return refuse(fmt::format("{}.domain: {}", path, quoted(view(domain->get_string()))), pattern.error().message);
+        return refuse(fmt::format("{}.domain: {}", path, quoted(view(domain->get_string()))),
+                      pattern.error().message);
       }
       // A rule never grants access (FW-027), so its domain must be allowed already.
       const bool listed = positions_.contains(*pattern);
@@ -187,7 +211,8 @@ class Builder {
     return {};
   }
 
-  static Result<> ranges(const json::object& lists, const char* key, const std::string& parent, std::vector<Cidr>& out) {
+  static Result<> ranges(const json::object& lists, const char* key, const std::string& parent,
+                         std::vector<Cidr>& out) {
     const auto* given = lists.if_contains(key);
     if (given == nullptr) return {};
     const std::string at = json_path_key(parent, key);
@@ -199,7 +224,8 @@ class Builder {
       const auto range = text != nullptr ? Cidr::parse(view(*text)) : std::nullopt;
       if (!range) {
         const std::string shown = text != nullptr ? quoted(view(*text)) : "a value";
-        return refuse(json_path_index(at, i), shown + " is not an address or an address range like 10.0.0.0/8");
+        return refuse(json_path_index(at, i),
+                      shown + " is not an address or an address range like 10.0.0.0/8");
       }
       out.push_back(*range);
     }
@@ -221,8 +247,8 @@ class Builder {
     return std::shared_ptr<const Policy>(std::move(policy_));
   }
 
-  // A denied IPv4 range also denies the IPv6 addresses that carry its addresses. IPv4-compatible and Teredo
-  // addresses need nothing here: no boundary admits them.
+  // A denied IPv4 range also denies the IPv6 addresses that carry its addresses.
+  // IPv4-compatible and Teredo addresses need nothing here: no boundary admits them.
   static std::vector<Cidr> with_carriers(std::vector<Cidr> ranges) {
     const std::size_t given = ranges.size();
     for (std::size_t i = 0; i < given; ++i) {
@@ -264,7 +290,9 @@ Result<PolicyPtr> parse_policy(std::string_view text) {
   return policy_from_json(*value);
 }
 
-Result<PolicyPtr> policy_from_json(const json::value& value, std::string_view at) { return Builder(at).build(value); }
+Result<PolicyPtr> policy_from_json(const json::value& value, std::string_view at) {
+  return Builder(at).build(value);
+}
 
 PolicyPtr allow_all() { return simple(Mode::allow_all); }
 PolicyPtr deny_all() { return simple(Mode::deny_all); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The policy language: JSON in (spec 2.1, legacy form too), values out, and back. Every refusal of spec 2.2 names the
-// JSON path of the offending entry: "$.allow[\"api*.example.com\"]: a wildcard must be a whole label".
+// The policy language: JSON in (spec 2.1, legacy form too), values out, and back. Every refusal of
+// spec 2.2 names the JSON path of the offending entry: "$.allow[\"api*.example.com\"]: a wildcard
+// must be a whole label".
 #pragma once
 
 #include <string>
@@ -18,10 +19,13 @@ inline constexpr std::size_t kMaxRulesPerDomain = 64;
 inline constexpr std::size_t kMaxRanges = 4096;  // allow and deny each
 
 [[nodiscard]] Result<PolicyPtr> parse_policy(std::string_view text);
-// `at` is the path prefix for messages: "$" or "$.networkPolicy". Also accepts the bare strings "allow-all", "deny-all".
-[[nodiscard]] Result<PolicyPtr> policy_from_json(const json::value& value, std::string_view at = "$");
+// `at` is the path prefix for messages: "$" or "$.networkPolicy". Also accepts the bare strings
+// "allow-all", "deny-all".
+[[nodiscard]] Result<PolicyPtr> policy_from_json(const json::value& value,
+                                                 std::string_view at = "$");
 
-// The normal form in the request grammar, secrets included: what is stored and sent to the worker. parse(render(p)) == p.
+// The normal form in the request grammar, secrets included: what is stored and sent to the worker.
+// parse(render(p)) == p.
 [[nodiscard]] Secret render_request(const Policy& policy);
 // The same with every header value replaced by "<redacted>": for people (`sandbox policy check`).
 [[nodiscard]] json::value render_redacted(const Policy& policy);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way back of policy_json.h: the request grammar with or without secrets, and the response grammar (spec 2.3).
+// The way back of policy_json.h: the request grammar with or without secrets, and the response
+// grammar (spec 2.3).
 #include <string>
 
 #include "policy/policy_json.h"

@@ -11,8 +11,8 @@ RangeIndex::RangeIndex(std::span<const Cidr> cidrs) {
     nodes.push_back({cidrs[i].first(), cidrs[i].last(), static_cast<std::uint32_t>(i)});
   }
   for (auto* nodes : {&four_, &six_}) {
-    // At one start the wider range comes first, and of equal ranges the one written last: the walk below then ends at
-    // the one written first.
+    // At one start the wider range comes first, and of equal ranges the one written last: the walk
+    // below then ends at the one written first.
     std::ranges::sort(*nodes, [](const Node& a, const Node& b) {
       if (a.first != b.first) return a.first < b.first;
       if (a.last != b.last) return a.last > b.last;
@@ -21,7 +21,8 @@ RangeIndex::RangeIndex(std::span<const Cidr> cidrs) {
     std::vector<std::int32_t> open;
     for (std::size_t i = 0; i < nodes->size(); ++i) {
       Node& node = (*nodes)[i];
-      while (!open.empty() && (*nodes)[static_cast<std::size_t>(open.back())].last < node.first) open.pop_back();
+      while (!open.empty() && (*nodes)[static_cast<std::size_t>(open.back())].last < node.first)
+        open.pop_back();
       node.around = open.empty() ? -1 : open.back();
       open.push_back(static_cast<std::int32_t>(i));
     }
@@ -32,7 +33,8 @@ std::optional<std::size_t> RangeIndex::find(const Address& address) const {
   return find_in(address.is_v4() ? four_ : six_, address);
 }
 
-std::optional<std::size_t> RangeIndex::find_in(const std::vector<Node>& nodes, const Address& address) {
+std::optional<std::size_t> RangeIndex::find_in(const std::vector<Node>& nodes,
+                                               const Address& address) {
   const auto after = std::ranges::upper_bound(nodes, address, {}, &Node::first);
   auto at = static_cast<std::int32_t>(after - nodes.begin()) - 1;
   while (at >= 0) {

@@ -26,7 +26,8 @@ std::string_view view(boost::json::string_view text) { return {text.data(), text
 bool is_token(std::string_view text) {
   static constexpr std::string_view kOther = "!#$%&'*+-.^_`|~";
   return !text.empty() && std::ranges::all_of(text, [](char c) {
-    return (c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z') || kOther.find(c) != std::string_view::npos;
+    return (c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z') ||
+           kOther.find(c) != std::string_view::npos;
   });
 }
 
@@ -37,11 +38,13 @@ bool is_reserved(std::string_view name, Setter setter) {
   const std::string key = lowered(name);
   if (key == "connection" || key == "content-length" || key == "transfer-encoding") return true;
   if (setter == Setter::response) return false;
-  return key == "keep-alive" || key == "upgrade" || key == "te" || key == "trailer" || key.starts_with("proxy-");
+  return key == "keep-alive" || key == "upgrade" || key == "te" || key == "trailer" ||
+         key.starts_with("proxy-");
 }
 
 std::string_view bad_header_value(std::string_view value) {
-  if (value == kRedacted) return "is the placeholder of a policy that was read back; send the secret again";
+  if (value == kRedacted)
+    return "is the placeholder of a policy that was read back; send the secret again";
   if (value.size() > kMaxHeaderValue) return "is too long";
   for (const char c : value) {
     const auto byte = static_cast<unsigned char>(c);
@@ -55,17 +58,20 @@ std::string_view bad_header_value(std::string_view value) {
   return {};
 }
 
-Result<std::vector<HeaderValue>> headers_from_json(const json::value& value, const std::string& path, Setter setter) {
+Result<std::vector<HeaderValue>> headers_from_json(const json::value& value,
+                                                   const std::string& path, Setter setter) {
   const auto* object = value.if_object();
   if (object == nullptr) return refuse(path, "must be an object of header names and values");
-  if (object->size() > kMaxRuleHeaders) return refuse(path, fmt::format("at most {} headers", kMaxRuleHeaders));
+  if (object->size() > kMaxRuleHeaders)
+    return refuse(path, fmt::format("at most {} headers", kMaxRuleHeaders));
   std::vector<HeaderValue> headers;
   std::vector<std::string> seen;
   for (const auto& [key, content] : *object) {
     const std::string_view name = view(key);
     const std::string at = json_path_key(path, name);
     if (!is_token(name)) return refuse(at, "not a header name (RFC 9110 token)");
-    if (name.size() > kMaxHeaderName) return refuse(path, fmt::format("a header name is longer than {}", kMaxHeaderName));
+    if (name.size() > kMaxHeaderName)
+      return refuse(path, fmt::format("a header name is longer than {}", kMaxHeaderName));
     if (is_reserved(name, setter)) return refuse(at, "this header is set by the firewall itself");
     if (std::ranges::find(seen, lowered(name)) != seen.end()) {
       return refuse(at, "the same header twice (names do not depend on case)");
@@ -73,7 +79,8 @@ Result<std::vector<HeaderValue>> headers_from_json(const json::value& value, con
     seen.push_back(lowered(name));
     const auto* text = content.if_string();
     if (text == nullptr) return refuse(at, "must be a string");
-    if (const auto reason = bad_header_value(view(*text)); !reason.empty()) return refuse(at, reason);
+    if (const auto reason = bad_header_value(view(*text)); !reason.empty())
+      return refuse(at, reason);
     headers.push_back({std::string(name), Secret(view(*text))});
   }
   return headers;
@@ -82,8 +89,9 @@ Result<std::vector<HeaderValue>> headers_from_json(const json::value& value, con
 // D-12: transform objects apply in order, the later wins.
 void merge(std::vector<HeaderValue>& into, std::vector<HeaderValue> from) {
   for (HeaderValue& header : from) {
-    const auto same = std::ranges::find_if(
-        into, [&](const HeaderValue& other) { return lowered(other.name) == lowered(header.name); });
+    const auto same = std::ranges::find_if(into, [&](const HeaderValue& other) {
+      return lowered(other.name) == lowered(header.name);
+    });
     if (same == into.end()) {
       into.push_back(std::move(header));
     } else {
@@ -94,14 +102,17 @@ void merge(std::vector<HeaderValue>& into, std::vector<HeaderValue> from) {
 
 Result<Transform> transform_from_json(const json::value& value, const std::string& path) {
   const auto* entries = value.if_array();
-  if (entries == nullptr || entries->empty()) return refuse(path, "must be a non-empty array of objects with headers");
-  if (entries->size() > kMaxRuleHeaders) return refuse(path, fmt::format("at most {} entries", kMaxRuleHeaders));
+  if (entries == nullptr || entries->empty())
+    return refuse(path, "must be a non-empty array of objects with headers");
+  if (entries->size() > kMaxRuleHeaders)
+    return refuse(path, fmt::format("at most {} entries", kMaxRuleHeaders));
   Transform transform;
   for (std::size_t i = 0; i < entries->size(); ++i) {
     const std::string at = json_path_index(path, i);
     const auto* entry = (*entries)[i].if_object();
     if (entry == nullptr) return refuse(at, "must be an object with headers");
-    if (const auto known = only_keys(*entry, {"headers"}, at); !known) return std::unexpected(known.error());
+    if (const auto known = only_keys(*entry, {"headers"}, at); !known)
+      return std::unexpected(known.error());
     const auto* given = entry->if_contains("headers");
     if (given == nullptr) return refuse(at, "has no headers");
     auto headers = headers_from_json(*given, at + ".headers", Setter::transform);
@@ -109,19 +120,22 @@ Result<Transform> transform_from_json(const json::value& value, const std::strin
     if (headers->empty()) return refuse(at + ".headers", "must name at least one header");
     merge(transform.headers, *std::move(headers));
   }
-  if (transform.headers.size() > kMaxRuleHeaders) return refuse(path, fmt::format("at most {} headers", kMaxRuleHeaders));
+  if (transform.headers.size() > kMaxRuleHeaders)
+    return refuse(path, fmt::format("at most {} headers", kMaxRuleHeaders));
   return transform;
 }
 
 Result<Response> response_from_json(const json::value& value, const std::string& path) {
   const auto* object = value.if_object();
   if (object == nullptr) return refuse(path, "must be an object");
-  if (const auto known = only_keys(*object, {"statusCode", "headers", "body", "contentType"}, path); !known) {
+  if (const auto known = only_keys(*object, {"statusCode", "headers", "body", "contentType"}, path);
+      !known) {
     return std::unexpected(known.error());
   }
   Response response;
   const auto* status = object->if_contains("statusCode");
-  if (status == nullptr || !status->is_int64() || status->get_int64() < 200 || status->get_int64() > 599) {
+  if (status == nullptr || !status->is_int64() || status->get_int64() < 200 ||
+      status->get_int64() > 599) {
     return refuse(path + ".statusCode", "must be an integer from 200 to 599");
   }
   response.status = static_cast<int>(status->get_int64());
@@ -138,19 +152,22 @@ Result<Response> response_from_json(const json::value& value, const std::string&
     }
   }
   if (const auto* type = object->if_contains("contentType")) {
-    if (!type->is_string() || type->get_string().empty()) return refuse(path + ".contentType", "must be a non-empty string");
+    if (!type->is_string() || type->get_string().empty())
+      return refuse(path + ".contentType", "must be a non-empty string");
     response.content_type = std::string(view(type->get_string()));
     if (const auto reason = bad_header_value(*response.content_type); !reason.empty()) {
       return refuse(path + ".contentType", reason);
     }
   }
   const bool bodiless = response.status == 204 || response.status == 205 || response.status == 304;
-  if (response.body && bodiless) return refuse(path + ".body", fmt::format("status {} has no body", response.status));
+  if (response.body && bodiless)
+    return refuse(path + ".body", fmt::format("status {} has no body", response.status));
   if (response.body && !response.content_type) return refuse(path, "a body needs a contentType");
   return response;
 }
 
-Result<StringMatch> string_match(const json::value& value, const std::string& path, CaseRule rule, RuleBudget& budget) {
+Result<StringMatch> string_match(const json::value& value, const std::string& path, CaseRule rule,
+                                 RuleBudget& budget) {
   const auto* object = value.if_object();
   constexpr std::string_view kOne = "must have exactly one of exact, startsWith or regex";
   if (object == nullptr) return refuse(path, kOne);
@@ -162,27 +179,31 @@ Result<StringMatch> string_match(const json::value& value, const std::string& pa
   const std::string at = json_path_key(path, view(key));
   const auto* text = content.if_string();
   if (text == nullptr) return refuse(at, "must be a string");
-  if (text->size() > kMaxMatchText) return refuse(at, fmt::format("at most {} bytes", kMaxMatchText));
+  if (text->size() > kMaxMatchText)
+    return refuse(at, fmt::format("at most {} bytes", kMaxMatchText));
   std::string wanted(view(*text));
   if (key == "exact") return StringMatch::exact(std::move(wanted), rule);
   if (key == "startsWith") return StringMatch::starts_with(std::move(wanted), rule);
-  if (++budget.regexes > kMaxRegexes) return refuse(at, fmt::format("more than {} expressions in one policy", kMaxRegexes));
+  if (++budget.regexes > kMaxRegexes)
+    return refuse(at, fmt::format("more than {} expressions in one policy", kMaxRegexes));
   auto regex = StringMatch::regex(std::move(wanted), rule);
   if (!regex) return refuse(at, regex.error().message);
   return regex;
 }
 
-Result<std::vector<KeyValueMatch>> key_values(const json::value& value, const std::string& path, CaseRule key_rule,
-                                              RuleBudget& budget) {
+Result<std::vector<KeyValueMatch>> key_values(const json::value& value, const std::string& path,
+                                              CaseRule key_rule, RuleBudget& budget) {
   const auto* entries = value.if_array();
   if (entries == nullptr || entries->empty()) return refuse(path, "must be a non-empty array");
-  if (entries->size() > kMaxMatchEntries) return refuse(path, fmt::format("at most {} entries", kMaxMatchEntries));
+  if (entries->size() > kMaxMatchEntries)
+    return refuse(path, fmt::format("at most {} entries", kMaxMatchEntries));
   std::vector<KeyValueMatch> result;
   for (std::size_t i = 0; i < entries->size(); ++i) {
     const std::string at = json_path_index(path, i);
     const auto* entry = (*entries)[i].if_object();
     if (entry == nullptr) return refuse(at, "must be an object with key, value or both");
-    if (const auto known = only_keys(*entry, {"key", "value"}, at); !known) return std::unexpected(known.error());
+    if (const auto known = only_keys(*entry, {"key", "value"}, at); !known)
+      return std::unexpected(known.error());
     if (entry->empty()) return refuse(at, "must have key, value or both");
     KeyValueMatch match;
     if (const auto* key = entry->if_contains("key")) {
@@ -200,10 +221,13 @@ Result<std::vector<KeyValueMatch>> key_values(const json::value& value, const st
   return result;
 }
 
-Result<std::vector<std::string>> methods_from_json(const json::value& value, const std::string& path) {
+Result<std::vector<std::string>> methods_from_json(const json::value& value,
+                                                   const std::string& path) {
   const auto* entries = value.if_array();
-  if (entries == nullptr || entries->empty()) return refuse(path, "must be a non-empty array of HTTP methods");
-  if (entries->size() > kMaxMatchEntries) return refuse(path, fmt::format("at most {} entries", kMaxMatchEntries));
+  if (entries == nullptr || entries->empty())
+    return refuse(path, "must be a non-empty array of HTTP methods");
+  if (entries->size() > kMaxMatchEntries)
+    return refuse(path, fmt::format("at most {} entries", kMaxMatchEntries));
   std::vector<std::string> methods;
   for (std::size_t i = 0; i < entries->size(); ++i) {
     const auto* text = (*entries)[i].if_string();
@@ -215,11 +239,14 @@ Result<std::vector<std::string>> methods_from_json(const json::value& value, con
   return methods;
 }
 
-Result<RequestMatch> match_from_json(const json::value& value, const std::string& path, RuleBudget& budget) {
+Result<RequestMatch> match_from_json(const json::value& value, const std::string& path,
+                                     RuleBudget& budget) {
   const auto* object = value.if_object();
   if (object == nullptr) return refuse(path, "must be an object");
-  if (object->empty()) return refuse(path, "must not be empty; leave it out to match every request");
-  if (const auto known = only_keys(*object, {"path", "method", "queryString", "headers"}, path); !known) {
+  if (object->empty())
+    return refuse(path, "must not be empty; leave it out to match every request");
+  if (const auto known = only_keys(*object, {"path", "method", "queryString", "headers"}, path);
+      !known) {
     return std::unexpected(known.error());
   }
   RequestMatch match;
@@ -246,8 +273,8 @@ Result<RequestMatch> match_from_json(const json::value& value, const std::string
   return match;
 }
 
-Result<std::optional<RequestMatch>> optional_match(const json::object& object, const std::string& path,
-                                                   RuleBudget& budget) {
+Result<std::optional<RequestMatch>> optional_match(const json::object& object,
+                                                   const std::string& path, RuleBudget& budget) {
   const auto* given = object.if_contains("match");
   if (given == nullptr) return std::nullopt;
   auto match = match_from_json(*given, path + ".match", budget);
@@ -258,7 +285,8 @@ Result<std::optional<RequestMatch>> optional_match(const json::object& object, c
 Result<Rule> rule_from_json(const json::value& value, const std::string& path, RuleBudget& budget) {
   const auto* object = value.if_object();
   if (object == nullptr) return refuse(path, "a rule must be an object");
-  if (const auto known = only_keys(*object, {"match", "transform", "forwardURL", "response"}, path); !known) {
+  if (const auto known = only_keys(*object, {"match", "transform", "forwardURL", "response"}, path);
+      !known) {
     return std::unexpected(known.error());
   }
   const auto* transform = object->if_contains("transform");
@@ -266,8 +294,9 @@ Result<Rule> rule_from_json(const json::value& value, const std::string& path, R
   const auto* response = object->if_contains("response");
   const int actions = (transform != nullptr) + (forward != nullptr) + (response != nullptr);
   if (actions != 1) {
-    return refuse(path, actions == 0 ? "a rule needs one of transform, forwardURL or response"
-                                     : "a rule may have only one of transform, forwardURL or response");
+    return refuse(path, actions == 0
+                            ? "a rule needs one of transform, forwardURL or response"
+                            : "a rule may have only one of transform, forwardURL or response");
   }
   auto match = optional_match(*object, path, budget);
   if (!match) return std::unexpected(match.error());
@@ -325,16 +354,19 @@ std::unexpected<Error> refuse(std::string_view path, std::string_view reason) {
   return fail(Code::invalid, fmt::format("{}...: {}", path.substr(0, kMaxPath), reason));
 }
 
-Result<> only_keys(const json::object& object, std::initializer_list<std::string_view> known, std::string_view path) {
+Result<> only_keys(const json::object& object, std::initializer_list<std::string_view> known,
+                   std::string_view path) {
   for (const auto& [key, value] : object) {
     if (std::ranges::find(known, view(key)) == known.end()) {
-      return refuse(json_path_key(path, view(key).substr(0, 300)), fmt::format("not known here; known are {}", fmt::join(known, ", ")));
+      return refuse(json_path_key(path, view(key).substr(0, 300)),
+                    fmt::format("not known here; known are {}", fmt::join(known, ", ")));
     }
   }
   return {};
 }
 
-Result<std::vector<Rule>> rules_from_json(const json::array& rules, const std::string& path, RuleBudget& budget) {
+Result<std::vector<Rule>> rules_from_json(const json::array& rules, const std::string& path,
+                                          RuleBudget& budget) {
   std::vector<Rule> result;
   result.reserve(rules.size());
   for (std::size_t i = 0; i < rules.size(); ++i) {
@@ -345,7 +377,8 @@ Result<std::vector<Rule>> rules_from_json(const json::array& rules, const std::s
   return result;
 }
 
-Result<Rule> injection_from_json(const json::object& entry, const std::string& path, RuleBudget& budget) {
+Result<Rule> injection_from_json(const json::object& entry, const std::string& path,
+                                 RuleBudget& budget) {
   const auto* given = entry.if_contains("headers");
   if (given == nullptr) return refuse(path, "has no headers");
   auto headers = headers_from_json(*given, path + ".headers", Setter::transform);
@@ -376,7 +409,8 @@ json::value render_rule(const Rule& rule, Secrets secrets) {
   json::object object;
   if (rule.match) object["match"] = render_match(*rule.match);
   if (const auto* transform = std::get_if<Transform>(&rule.action)) {
-    object["transform"] = json::array{json::object{{"headers", render_headers(transform->headers, secrets)}}};
+    object["transform"] =
+        json::array{json::object{{"headers", render_headers(transform->headers, secrets)}}};
   } else if (const auto* forward = std::get_if<Forward>(&rule.action)) {
     object["forwardURL"] = text_of(forward->url);
   } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of one domain from and to JSON: match, transform, forwardURL, response (spec 2.1; refusals and
-// Used by policy_json.h alone.
+// The rules of one domain from and to JSON: match, transform, forwardURL, response (spec 2.1;
+// refusals ). Used by policy_json.h alone.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,11 @@
 
 namespace sallyport::policy {
 
-inline constexpr std::size_t kMaxMatchText = 4096;      // bytes of one exact, startsWith or regex
-inline constexpr std::size_t kMaxMatchEntries = 32;     // methods, queryString, headers of one match, each
-inline constexpr std::size_t kMaxRegexes = 1024;        // in one policy
-inline constexpr std::size_t kMaxRuleHeaders = 64;      // set by one rule
+inline constexpr std::size_t kMaxMatchText = 4096;  // bytes of one exact, startsWith or regex
+inline constexpr std::size_t kMaxMatchEntries =
+    32;  // methods, queryString, headers of one match, each
+inline constexpr std::size_t kMaxRegexes = 1024;    // in one policy
+inline constexpr std::size_t kMaxRuleHeaders = 64;  // set by one rule
 inline constexpr std::size_t kMaxHeaderName = 256;
 inline constexpr std::size_t kMaxHeaderValue = 16U << 10;
 inline constexpr std::size_t kMaxForwardUrl = 2048;
@@ -33,13 +34,16 @@ struct RuleBudget {
 // "$.allow.x[0].match: must not be empty", with a path of sane length.
 [[nodiscard]] std::unexpected<Error> refuse(std::string_view path, std::string_view reason);
 // Refuses the first key of `object` that is not in `known`.
-[[nodiscard]] Result<> only_keys(const json::object& object, std::initializer_list<std::string_view> known,
+[[nodiscard]] Result<> only_keys(const json::object& object,
+                                 std::initializer_list<std::string_view> known,
                                  std::string_view path);
 
-[[nodiscard]] Result<std::vector<Rule>> rules_from_json(const json::array& rules, const std::string& path,
+[[nodiscard]] Result<std::vector<Rule>> rules_from_json(const json::array& rules,
+                                                        const std::string& path,
                                                         RuleBudget& budget);
 // An entry of the legacy `injectionRules`: headers and match, without its domain.
-[[nodiscard]] Result<Rule> injection_from_json(const json::object& entry, const std::string& path, RuleBudget& budget);
+[[nodiscard]] Result<Rule> injection_from_json(const json::object& entry, const std::string& path,
+                                               RuleBudget& budget);
 
 enum class Secrets { revealed, redacted };
 [[nodiscard]] json::value render_rule(const Rule& rule, Secrets secrets);

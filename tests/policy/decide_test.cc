@@ -17,10 +17,13 @@ PolicyPtr policy(std::string_view text) {
 Address address(std::string_view text) { return Address::parse(text).value(); }
 
 Decision tls(const PolicyPtr& p, std::string_view name, std::string_view to = "93.184.216.34") {
-  return decide(*p, Boundary(), {.protocol = Protocol::tls, .name = std::string(name), .destination = {address(to), 443}});
+  return decide(
+      *p, Boundary(),
+      {.protocol = Protocol::tls, .name = std::string(name), .destination = {address(to), 443}});
 }
 Decision nameless(const PolicyPtr& p, Protocol protocol, std::string_view to = "93.184.216.34") {
-  return decide(*p, Boundary(), {.protocol = protocol, .name = {}, .destination = {address(to), 443}});
+  return decide(*p, Boundary(),
+                {.protocol = protocol, .name = {}, .destination = {address(to), 443}});
 }
 
 // FW-007, FW-020, FW-074: a name admits, everything else is denied.
@@ -36,13 +39,15 @@ TEST(Decide, only_an_allowed_name_passes) {
 // FW-060 to FW-064: an empty allow side denies everything, DNS included.
 TEST(Decide, an_empty_policy_denies_everything) {
   for (const char* text : {"{}", R"({"allow":{}})", R"({"allow":[]})", R"({"subnets":{}})",
-                           R"({"subnets":{"deny":["10.0.0.0/8"]}})", R"({"mode":"deny-all"})", R"({"mode":"custom"})"}) {
+                           R"({"subnets":{"deny":["10.0.0.0/8"]}})", R"({"mode":"deny-all"})",
+                           R"({"mode":"custom"})"}) {
     const auto p = policy(text);
     EXPECT_TRUE(p->denies_everything()) << text;
     EXPECT_EQ(tls(p, "example.com").reason, Reason::deny_all) << text;
     EXPECT_EQ(nameless(p, Protocol::other).reason, Reason::deny_all) << text;
     EXPECT_EQ(decide_dns(*p, "example.com").reason, Reason::deny_all) << text;
-    EXPECT_EQ(decide_address(*p, Boundary(), address("93.184.216.34")).reason, Reason::deny_all) << text;
+    EXPECT_EQ(decide_address(*p, Boundary(), address("93.184.216.34")).reason, Reason::deny_all)
+        << text;
   }
 }
 

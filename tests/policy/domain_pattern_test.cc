@@ -11,7 +11,9 @@ std::string normal(std::string_view text) {
   return pattern ? *pattern : "refused: " + pattern.error().message;
 }
 
-bool admits(std::string_view pattern, std::string_view name) { return pattern_matches(pattern, name); }
+bool admits(std::string_view pattern, std::string_view name) {
+  return pattern_matches(pattern, name);
+}
 
 // FW-043, FW-044, FW-045, FW-048, FW-049: the table of spec 2.5. R-067.
 TEST(DomainPattern, the_documented_table_holds) {
@@ -75,12 +77,14 @@ TEST(DomainPattern, bad_patterns_are_refused_with_a_reason) {
   EXPECT_EQ(reason("10.0.0.1"), "is an IP address; use subnets.allow for addresses");
   EXPECT_EQ(reason("2001:db8::1"), "is an IP address; use subnets.allow for addresses");
   EXPECT_EQ(reason("[2001:db8::1]"), "is an IP address; use subnets.allow for addresses");
-  EXPECT_EQ(reason("127.1"), "is an IP address or ends in a number; use subnets.allow for addresses");
+  EXPECT_EQ(reason("127.1"),
+            "is an IP address or ends in a number; use subnets.allow for addresses");
   EXPECT_EQ(reason(std::string(64, 'a') + ".com"), "has a label longer than 63 bytes");
   std::string long_name;
   while (long_name.size() < 300) long_name += "abcdefgh.";
   EXPECT_EQ(reason(long_name + "com"), "is longer than 253 bytes");
-  EXPECT_EQ(reason("ex\u3002ample.com").substr(0, 16), "may contain only");  // a full stop that is not ASCII
+  EXPECT_EQ(reason("ex\u3002ample.com").substr(0, 16),
+            "may contain only");  // a full stop that is not ASCII
 }
 
 // D-03: what is no name in an SNI or a DNS question.
@@ -90,8 +94,9 @@ TEST(HostName, only_a_well_formed_name_is_a_name) {
   EXPECT_EQ(parse_host_name(std::string(63, 'a') + ".b"), std::string(63, 'a') + ".b");
   using namespace std::string_literals;
   for (const std::string& bad :
-       {""s, "."s, "a..b"s, ".a"s, "a.."s, "a b"s, "a\0b"s, "\xc3\xa9.com"s, "10.0.0.1"s, "::1"s, "[::1]"s, "1"s, "127.1"s,
-        "0x7f.0x1"s, "*.example.com"s, "a/b"s, std::string(64, 'a') + ".b"}) {
+       {""s, "."s, "a..b"s, ".a"s, "a.."s, "a b"s, "a\0b"s, "\xc3\xa9.com"s, "10.0.0.1"s, "::1"s,
+        "[::1]"s, "1"s, "127.1"s, "0x7f.0x1"s, "*.example.com"s, "a/b"s,
+        std::string(64, 'a') + ".b"}) {
     EXPECT_FALSE(parse_host_name(bad)) << bad;
   }
   std::string longest;
