@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "policy/domain_pattern.h"
+#include "base/host_name.h"
 
 namespace sallyport::policy {
 namespace {
@@ -41,12 +41,6 @@ std::optional<Decision> decide_by_address(const Policy& policy, const Boundary& 
   }
   if (policy.denies_everything()) return deny(Reason::deny_all);
   return std::nullopt;
-}
-
-// Callers hand over normal names; anything else is brought to normal form or is no name, so that no
-// spelling can miss the specific entry and meet the catch-all.
-std::optional<std::string> normal(std::string_view name) {
-  return is_normal_host_name(name) ? std::string(name) : parse_host_name(name);
 }
 
 }  // namespace
@@ -95,7 +89,9 @@ Decision decide_by_name(const Policy& policy, Protocol protocol,
   }
   if (policy.domains.empty()) return deny(Reason::address_not_allowed);
   // Only a TLS handshake names a host that we believe (FW-074).
-  const auto name = protocol != Protocol::other && given ? normal(*given) : std::nullopt;
+  // In normal form once more: no spelling may miss the specific entry and meet the catch-all
+  //
+  const auto name = protocol != Protocol::other && given ? normal_host_name(*given) : std::nullopt;
   if (name) {
     const auto position = policy.domain_index.find(*name);
     if (!position) return deny(Reason::name_not_allowed);
@@ -129,7 +125,7 @@ Decision decide_dns(const Policy& policy, std::string_view name) {
   if (policy.mode == Mode::allow_all || policy.domains.empty()) {
     return {.access = Access::allow, .reason = Reason::dns_open};  // D-17
   }
-  const auto wanted = normal(name);
+  const auto wanted = normal_host_name(name);
   const auto position = wanted ? policy.domain_index.find(*wanted) : std::nullopt;
   if (!position) return deny(Reason::name_not_allowed);
   return {.access = Access::allow,

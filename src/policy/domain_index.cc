@@ -12,12 +12,13 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "base/host_name.h"
 #include "policy/domain_pattern.h"
 
 namespace sallyport::policy {
 namespace {
 
-constexpr std::size_t kMaxLabels = (kMaxName + 1) / 2;
+constexpr std::size_t kMaxLabels = (kMaxHostName + 1) / 2;
 
 struct Seed {
   std::uint64_t text;

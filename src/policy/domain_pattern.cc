@@ -5,40 +5,17 @@
 #include <idn2.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "base/address.h"
+#include "base/host_name.h"
 
 namespace sallyport::policy {
 namespace {
 
-// What each byte becomes in a host name; 0 where it may not stand. The dot is handled by the
-// caller.
-constexpr std::array<char, 256> kFold = [] {
-  std::array<char, 256> table{};
-  for (int c = 'a'; c <= 'z'; ++c) table[static_cast<std::size_t>(c)] = static_cast<char>(c);
-  for (int c = 'A'; c <= 'Z'; ++c)
-    table[static_cast<std::size_t>(c)] = static_cast<char>(c - 'A' + 'a');
-  for (int c = '0'; c <= '9'; ++c) table[static_cast<std::size_t>(c)] = static_cast<char>(c);
-  table['-'] = '-';
-  table['_'] = '_';
-  return table;
-}();
-
-char fold(char c) { return kFold[static_cast<unsigned char>(c)]; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-// inet_aton and browsers read a host whose last label is a number as an IPv4 address ("127.1",
-// "0x7f000001").
-bool is_number(std::string_view label) {
-  if (label.starts_with("0x")) {
-    label.remove_prefix(2);
-    return std::ranges::all_of(label, [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); });
-  }
-  return !label.empty() && std::ranges::all_of(label, is_digit);
+bool is_name_byte(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
 std::string_view last_label(std::string_view name) {
@@ -90,42 +67,9 @@ std::string_view misuse(std::string_view text) {
 
 }  // namespace
 
-std::optional<std::string> parse_host_name(std::string_view bytes) {
-  if (bytes.ends_with('.')) bytes.remove_suffix(1);
-  if (bytes.empty() || bytes.size() > kMaxName) return std::nullopt;
-  std::string name(bytes.size(), '\0');
-  std::size_t label = 0;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (bytes[i] == '.') {
-      if (label == 0) return std::nullopt;
-      label = 0;
-      name[i] = '.';
-      continue;
-    }
-    name[i] = fold(bytes[i]);
-    if (name[i] == '\0' || ++label > kMaxLabel) return std::nullopt;
-  }
-  if (label == 0 || is_number(last_label(name))) return std::nullopt;
-  return name;
-}
-
-bool is_normal_host_name(std::string_view name) {
-  if (name.empty() || name.size() > kMaxName) return false;
-  std::size_t label = 0;
-  for (const char c : name) {
-    if (c == '.') {
-      if (label == 0) return false;
-      label = 0;
-    } else if (c == '\0' || fold(c) != c || ++label > kMaxLabel) {
-      return false;
-    }
-  }
-  return label != 0 && !is_number(last_label(name));
-}
-
 Result<std::string> parse_domain_pattern(std::string_view text) {
-  if (text.size() > 4 * kMaxName)
-    return fail(Code::invalid, fmt::format("is longer than {} bytes", kMaxName));
+  if (text.size() > 4 * kMaxHostName)
+    return fail(Code::invalid, fmt::format("is longer than {} bytes", kMaxHostName));
   if (const std::string_view reason = misuse(text); !reason.empty())
     return fail(Code::invalid, std::string(reason));
   if (text.ends_with('.')) text.remove_suffix(1);
@@ -150,17 +94,18 @@ Result<std::string> parse_domain_pattern(std::string_view text) {
     if (ascii.size() > kMaxLabel)
       return fail(Code::invalid, fmt::format("has a label longer than {} bytes", kMaxLabel));
     for (const char c : ascii) {
-      if (fold(c) == '\0') {
+      if (!is_name_byte(ascii_lower(c))) {
         return fail(Code::invalid,
                     "may contain only letters, digits, hyphens, underscores, dots and whole-label "
                     "wildcards");
       }
-      normal.push_back(fold(c));
+      normal.push_back(ascii_lower(c));
     }
   }
-  if (normal.size() > kMaxName)
-    return fail(Code::invalid, fmt::format("is longer than {} bytes", kMaxName));
-  if (is_number(last_label(normal))) {
+  if (normal.size() > kMaxHostName)
+    return fail(Code::invalid, fmt::format("is longer than {} bytes", kMaxHostName));
+  // All that a single well-formed label can still be refused for.
+  if (last_label(normal) != "*" && !normal_host_name(last_label(normal))) {
     return fail(Code::invalid,
                 "is an IP address or ends in a number; use subnets.allow for addresses");
   }

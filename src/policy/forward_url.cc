@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/address.h"
-#include "policy/domain_pattern.h"
+#include "base/host_name.h"
 #include "policy/rule_json.h"
 
 namespace sallyport::policy {
@@ -54,7 +54,7 @@ std::string_view bad_forward_url(std::string_view url) {
     const auto colon = authority.find(':');
     host = authority.substr(0, colon);
     if (colon != std::string_view::npos) port = authority.substr(colon);
-    if (!parse_host_name(host) && !Address::parse(host)) return kBadHost;
+    if (!normal_host_name(host) && !Address::parse(host)) return kBadHost;
   }
   if (!port.empty() && (port.front() != ':' || !is_port(port.substr(1)))) return "has a bad port";
   return {};

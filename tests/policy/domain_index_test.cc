@@ -10,6 +10,7 @@
 #include <random>
 #include <set>
 
+#include "base/host_name.h"
 #include "policy/domain_pattern.h"
 
 namespace sallyport::policy {
@@ -143,8 +144,8 @@ TEST(DomainIndex, the_order_of_patterns_plays_no_part) {
 
 TEST(DomainIndex, the_longest_names_and_patterns_fit) {
   std::string name = "a";
-  while (name.size() + 2 <= kMaxName) name += ".a";
-  ASSERT_EQ(name.size(), kMaxName);
+  while (name.size() + 2 <= kMaxHostName) name += ".a";
+  ASSERT_EQ(name.size(), kMaxHostName);
   const std::string wild = "*" + name.substr(1);
   for (const std::string& pattern : {name, wild}) {
     const std::vector<std::string_view> patterns = {pattern};

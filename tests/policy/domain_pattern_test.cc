@@ -87,31 +87,5 @@ TEST(DomainPattern, bad_patterns_are_refused_with_a_reason) {
             "may contain only");  // a full stop that is not ASCII
 }
 
-// D-03: what is no name in an SNI or a DNS question.
-TEST(HostName, only_a_well_formed_name_is_a_name) {
-  EXPECT_EQ(parse_host_name("Example.COM."), "example.com");
-  EXPECT_EQ(parse_host_name("_sip._tcp.example.com"), "_sip._tcp.example.com");
-  EXPECT_EQ(parse_host_name(std::string(63, 'a') + ".b"), std::string(63, 'a') + ".b");
-  using namespace std::string_literals;
-  for (const std::string& bad :
-       {""s, "."s, "a..b"s, ".a"s, "a.."s, "a b"s, "a\0b"s, "\xc3\xa9.com"s, "10.0.0.1"s, "::1"s,
-        "[::1]"s, "1"s, "127.1"s, "0x7f.0x1"s, "*.example.com"s, "a/b"s,
-        std::string(64, 'a') + ".b"}) {
-    EXPECT_FALSE(parse_host_name(bad)) << bad;
-  }
-  std::string longest;
-  while (longest.size() < 250) longest += "a.";
-  longest += "abc";  // 253
-  EXPECT_TRUE(parse_host_name(longest));
-  EXPECT_TRUE(parse_host_name(longest + "."));
-  EXPECT_FALSE(parse_host_name(longest + "d"));
-}
-
-TEST(HostName, is_normal_agrees_with_parsing) {
-  for (const char* text : {"a", "A", "a.b.", "a.b", "1.2", "", "a..b", "x_y.z", "a*"}) {
-    EXPECT_EQ(is_normal_host_name(text), parse_host_name(text) == text) << text;
-  }
-}
-
 }  // namespace
 }  // namespace sallyport::policy
