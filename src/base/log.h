@@ -10,7 +10,13 @@
 
 namespace sallyport::log {
 
-using Fields = std::initializer_list<std::pair<std::string_view, boost::json::value>>;
+struct Field {
+  std::string_view name;
+  boost::json::value value;
+  template <class T>  // implicit, so that a std::string or a number can be written in place
+  Field(std::string_view field_name, T&& field_value) : name(field_name), value(std::forward<T>(field_value)) {}
+};
+using Fields = std::initializer_list<Field>;
 
 enum class Level { debug, info, warn, error };
 

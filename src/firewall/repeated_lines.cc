@@ -9,6 +9,13 @@ namespace sallyport::firewall {
 RepeatedLines::RepeatedLines(boost::asio::any_io_executor executor, Audit& audit, std::chrono::milliseconds window)
     : audit_(audit), window_(window), timer_(std::move(executor)) {}
 
+bool RepeatedLines::repeat(const std::string& key) {
+  const auto found = kinds_.find(key);
+  if (found == kinds_.end()) return false;
+  ++found->second.repeats;
+  return true;
+}
+
 void RepeatedLines::write(const std::string& key, const AuditRecord& record) {
   if (!armed_) {
     armed_ = true;
@@ -17,10 +24,7 @@ void RepeatedLines::write(const std::string& key, const AuditRecord& record) {
       if (!error && !alive.expired()) flush();
     });
   }
-  if (const auto found = kinds_.find(key); found != kinds_.end()) {
-    ++found->second.repeats;
-    return;
-  }
+  if (repeat(key)) return;
   if (kinds_.size() < kMaxKinds) {
     audit_.write(record);
     kinds_.emplace(key, Kind{record, std::string(record.reason), 0});

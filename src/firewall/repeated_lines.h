@@ -26,6 +26,8 @@ class RepeatedLines {
   RepeatedLines(const RepeatedLines&) = delete;
   RepeatedLines& operator=(const RepeatedLines&) = delete;
 
+  // Counts one more of a kind that was written already; false if this is the first, which write() is then for.
+  [[nodiscard]] bool repeat(const std::string& key);
   // `key` says what counts as identical. The record's reason may be short-lived text here.
   void write(const std::string& key, const AuditRecord& record);
   void flush();  // writes the counted repeats now and forgets every kind

@@ -61,6 +61,7 @@ constexpr Setting kSettings[] = {
 constexpr const char* kBuiltInZones[] = {"localhost.", "test.", "invalid.", "onion.", "home.arpa."};
 
 std::string canonical(std::string name) {
+  if (name.empty()) return ".";
   if (name.size() > 1 && name.ends_with('.')) name.pop_back();
   for (char& c : name) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');

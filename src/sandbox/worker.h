@@ -50,7 +50,9 @@ class WorkerLauncher {
   // Connects to a worker that a former daemon started, if it still is that process.
   [[nodiscard]] virtual Result<std::shared_ptr<Worker>> adopt(const WorkerSpec& spec, ProcessId process,
                                                               WorkerEvents events) = 0;
-  // KILLs every process of a worker uid that is not in `keep` and waits until it is gone.
+  // KILLs the worker of this sandbox, whoever started it, and returns when it is gone. Idempotent.
+  [[nodiscard]] virtual Result<> end(const WorkerSpec& spec) = 0;
+  // The same for every process of a worker uid that is not in `keep_uids`.
   [[nodiscard]] virtual Result<> kill_strays(const std::set<unsigned>& keep_uids) = 0;
 };
 

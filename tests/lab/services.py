@@ -130,11 +130,15 @@ class Web:
 
 
 async def drain_in(reader):
-    digest, size = hashlib.sha256(), 0
-    while data := await reader.read(1 << 16):
-        digest.update(data)
-        size += len(data)
-    return {"size": size, "sha256": digest.hexdigest()}
+    """Reads to the end; what came, when the last byte did, and how it ended."""
+    digest, size, last, end = hashlib.sha256(), 0, None, "eof"
+    try:
+        while data := await reader.read(1 << 16):
+            digest.update(data)
+            size, last = size + len(data), time.time()
+    except OSError:
+        end = "reset"
+    return {"size": size, "sha256": digest.hexdigest(), "last": last, "end": end}
 
 
 async def echo(reader, writer):
@@ -155,8 +159,7 @@ def odd_servers(lab):
         await echo(reader, writer)
 
     async def half_close(reader, writer):
-        received = await drain_in(reader)
-        lab.note(service="half_close", **received)
+        lab.note(service="half_close", **await drain_in(reader))
         for _ in range(4):
             writer.write(CHUNK)
             await writer.drain()
