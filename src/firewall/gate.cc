@@ -16,16 +16,15 @@ namespace asio = boost::asio;
 Gate::Gate(asio::io_context& io) : hold_(io), policy_(policy::deny_all()) {}
 
 asio::awaitable<bool> Gate::ready() {
-  if (!held()) co_return true;
   const auto deadline = std::chrono::steady_clock::now() + kHoldLimit;
   while (held()) {
-    // A timer of one's own would also do; sharing one means that a release is a single cancel(). Its expiry is set by
-    // prepare() and only ever moves later, so a waiter looks at its own deadline when it wakes.
+    if (std::chrono::steady_clock::now() >= deadline) co_return false;
+    // All who wait share the gate's timer, so that a release is a single cancel(). It may be set for somebody else's
+    // deadline; whoever wakes early looks again.
+    if (hold_.expiry() <= std::chrono::steady_clock::now()) hold_.expires_at(deadline);
     boost::system::error_code ignored;
     auto token = asio::redirect_error(asio::use_awaitable, ignored);
     co_await hold_.async_wait(token);
-    if (held() && std::chrono::steady_clock::now() >= deadline) co_return false;
-    if (held() && hold_.expiry() <= std::chrono::steady_clock::now()) hold_.expires_at(deadline);
   }
   co_return true;
 }
@@ -70,17 +69,5 @@ Result<> Gate::abort(std::uint64_t version) {
 }
 
 void Gate::release() { hold_.cancel(); }
-
-bool Gate::take_connection() {
-  if (connections_ >= limits.connections) return false;
-  ++connections_;
-  return true;
-}
-
-bool Gate::take_bytes(std::size_t count) {
-  if (count > limits.buffered_bytes - std::min(buffered_, limits.buffered_bytes)) return false;
-  buffered_ += count;
-  return true;
-}
 
 }  // namespace sallyport::firewall

@@ -20,15 +20,15 @@
 #include <optional>
 
 #include "base/result.h"
+#include "net/budget.h"
 #include "policy/decide.h"
 #include "policy/policy.h"
 
 namespace sallyport::firewall {
 
-struct Limits {
-  std::size_t connections = 4096;             // open TCP connections of the sandbox
-  std::size_t buffered_bytes = 32U << 20;     // hellos and data that waits for a slow reader, all connections together
-};
+inline constexpr std::size_t kMaxConnections = 4096;  // open TCP connections of the sandbox
+// Hellos and data that waits for a slow reader, all connections together.
+inline constexpr std::size_t kMaxBufferedBytes = 32U << 20;
 
 struct Counters {
   std::uint64_t accepted = 0;  // connections seen
@@ -79,17 +79,13 @@ class Gate {
   [[nodiscard]] Result<Applied> commit(std::uint64_t version);    // not_found: no such version is prepared
   [[nodiscard]] Result<> abort(std::uint64_t version);
 
-  Limits limits;
+  // Caps of the sandbox: taken before use and given back.
+  net::Budget connections{kMaxConnections};
+  net::Budget buffered{kMaxBufferedBytes};
   Counters counters;
 
-  // Connections and bytes are taken before use and given back; false means the cap is reached.
-  [[nodiscard]] bool take_connection();
-  void give_connection() { --connections_; }
-  [[nodiscard]] bool take_bytes(std::size_t count);
-  void give_bytes(std::size_t count) { buffered_ -= count; }
-  [[nodiscard]] std::size_t connections() const { return connections_; }
-  [[nodiscard]] std::size_t buffered() const { return buffered_; }
-  [[nodiscard]] std::size_t flows() const { return flows_.size(); }  // linear
+  [[nodiscard]] bool take_connection() { return connections.take(); }
+  void give_connection() { connections.give(); }
 
  private:
   void release();
@@ -100,8 +96,6 @@ class Gate {
   policy::Boundary boundary_;
   std::uint64_t version_ = 0;
   std::uint64_t prepared_version_ = 0;
-  std::size_t connections_ = 0;
-  std::size_t buffered_ = 0;
   boost::intrusive::list<Flow, boost::intrusive::constant_time_size<false>> flows_;
 };
 
