@@ -148,7 +148,9 @@ std::optional<WireRecord> read_record(Bytes message, std::size_t& at) {
   const auto klass = in.u16();
   const auto ttl = in.u32();
   const auto size = in.u16();
-  if (!size || !in.take(*size)) return std::nullopt;
+  // A read that does not fit consumes nothing, so a narrower one behind it may fit: all four are
+  // asked.
+  if (!type || !klass || !ttl || !size || !in.take(*size)) return std::nullopt;
   constexpr std::size_t kFixed = 10;
   WireRecord record{std::move(*owner), *type, *klass, *ttl, at + kFixed, *size};
   at += kFixed + *size;
