@@ -8,7 +8,8 @@
 //
 // Both layers are id-mapped, so files on disk carry the ids seen inside and an image may move to another slot. The ext4 image
 // is only ever written through the kernel's file system; one that a microVM wrote as a block device must never be mounted
-// here. Every loop device clears itself when its mount goes (LO_FLAGS_AUTOCLEAR): a killed daemon leaks none.
+// here. Only ids of the range may create files below root (others, the host's uid 0 among them, get EOVERFLOW): what the node
+// wants to put there is bind-mounted, or written by a process that took such an id. Every loop device clears itself when its mount goes (LO_FLAGS_AUTOCLEAR): a killed daemon leaks none.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,7 @@ struct RootSpec {
   std::string base_mount;  // e.g. <run_dir>/images/<digest>; made and mounted if it is not yet
   std::string disk_image;  // e.g. <state_dir>/sandboxes/<id>/disk.ext4; made by create_disk if it does not exist
   std::uint64_t disk_bytes = 0;
+  std::string template_dir;  // where create_disk keeps its templates; empty: beside the disk image
   std::string dir;                  // e.g. <run_dir>/sandboxes/<id>
   std::optional<IdRange> id_range;  // absent: no id mapping
 };

@@ -117,6 +117,10 @@ Internet::Internet() {
   run(n + "addr add 198.18.0.1/24 dev up0 && " + n + "addr add 2001:db8::1/64 dev up0 nodad && " + n + "link set up0 up");
   run(i + "addr add 198.18.0.2/24 dev net0 && " + i + "addr add 2001:db8::2/64 dev net0 nodad && " + i + "link set net0 up");
   run(n + "route add default via 198.18.0.2 && " + n + "-6 route add default via 2001:db8::2");
+  // Fixed neighbours, so that no test waits for a second try at neighbour discovery.
+  run(n + "link set up0 address 02:5a:10:00:00:01 && " + i + "link set net0 address 02:5a:10:00:00:02");
+  for (const auto* address : {"198.18.0.2", "2001:db8::2"}) run(n + "neigh replace " + address + " lladdr 02:5a:10:00:00:02 dev up0 nud permanent");
+  for (const auto* address : {"198.18.0.1", "2001:db8::1"}) run(i + "neigh replace " + address + " lladdr 02:5a:10:00:00:01 dev net0 nud permanent");
   // The internet is every address that is not the node's.
   for (const auto* range : {"198.18.1.0/24", "198.19.0.0/16", "10.77.0.0/16", "169.254.169.0/24"}) run(i + "route add local " + range + " dev lo");
   for (const auto* range : {"2001:db8:1::/48", "2001:db8:2::/48", "64:ff9b::/96", "fd77::/16"}) run(i + "-6 route add local " + range + " dev lo");
