@@ -15,6 +15,7 @@
 #include <variant>
 
 #include "base/result.h"
+#include "guest/protocol.h"
 #include "guest/start_request.h"
 
 namespace sallyport::driver {
@@ -43,7 +44,7 @@ class AgentLink;
 // One started process. Destroying it gives up the stream: the process lives on and its output is discarded in the guest.
 class AgentCommand {
  public:
-  AgentCommand(std::shared_ptr<AgentLink> link, int stream, int pid, std::chrono::milliseconds limit);
+  AgentCommand(std::shared_ptr<AgentLink> link, int stream, std::chrono::milliseconds limit);  // by AgentClient::start
   ~AgentCommand();
   AgentCommand(const AgentCommand&) = delete;
   AgentCommand& operator=(const AgentCommand&) = delete;
@@ -54,11 +55,17 @@ class AgentCommand {
   [[nodiscard]] asio::awaitable<Result<CommandEvent>> next();
 
  private:
+  friend class AgentClient;
+  [[nodiscard]] asio::awaitable<Result<>> started(std::chrono::steady_clock::time_point deadline);
+  [[nodiscard]] asio::awaitable<Result<guest::Record>> record(std::chrono::steady_clock::time_point deadline);
+  [[nodiscard]] std::unexpected<Error> nonsense();
+
   std::shared_ptr<AgentLink> link_;
   int stream_;
-  int pid_;
+  int pid_ = 0;
   std::chrono::steady_clock::time_point deadline_;
-  std::string buffered_;
+  std::string buffered_;   // at most one record and one window
+  std::size_t taken_ = 0;  // of buffered_, by the last record
   bool ended_ = false;
 };
 

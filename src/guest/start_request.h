@@ -17,9 +17,9 @@ inline constexpr std::size_t kMaxStartRequest = 4U << 20;  // more than the kern
 
 struct StartRequest {
   std::string command;
-  std::vector<std::string> args;
-  std::string cwd;                                        // empty: the user's home
-  std::vector<std::pair<std::string, std::string>> env;  // complete; a later entry of the same name is refused
+  std::vector<std::string> args = {};
+  std::string cwd = {};                                        // empty: the user's home
+  std::vector<std::pair<std::string, std::string>> env = {};  // complete; a later entry of the same name is refused
   std::string user = "ubuntu";
   std::uint64_t timeout_ms = 0;  // 0: none
 
