@@ -120,6 +120,11 @@ Result<std::optional<Spool::Chunk>> Spool::Reader::next() {
   return chunk;
 }
 
+void Spool::Reader::skip() {
+  at_ = spool_->end_;
+  spool_->reader_moved();
+}
+
 bool Spool::Reader::ended() const { return spool_->ended_ && at_ == spool_->end_; }
 
 }  // namespace sallyport::sandbox

@@ -40,6 +40,7 @@ class Spool {
     ~Reader();
     // The next chunk, or nothing: then either more will come (wake) or ended() holds.
     [[nodiscard]] Result<std::optional<Chunk>> next();
+    void skip();  // to the end, for who only waits for it
     [[nodiscard]] bool ended() const;
     [[nodiscard]] bool missed() const { return missed_; }  // output was freed before this reader came
 

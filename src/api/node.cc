@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// /sallyport/v1: what only this server has. Health, and what an operator asks about one sandbox.
+#include "api/await.h"
+#include "api/render.h"
+#include "api/resources.h"
+
+namespace sallyport::api {
+namespace {
+
+using sandbox::Details;
+using sandbox::Supervisor;
+
+asio::awaitable<Reply> health(Supervisor& supervisor) {
+  co_return json_reply({{"status", "ok"}, {"sandboxes", supervisor.live_count()}});
+}
+
+asio::awaitable<Reply> inspect(Supervisor& supervisor, const Call& call) {
+  const auto view = co_await visible_sandbox(supervisor, call);
+  if (!view) co_return error_reply(view.error());
+  json::object out = render_view(*view);
+  auto start = [&supervisor, id = view->session.id](auto done) { supervisor.details(id, std::move(done)); };
+  const auto details = co_await answer_of<Details>(std::move(start));
+  if (details) {
+    out["node"] = json::object{{"isolation", details->isolation},
+                               {"slot", details->slot},
+                               {"initPid", details->init_pid},
+                               {"workerPid", details->worker_pid},
+                               {"policyVersion", details->policy_version},
+                               {"boundary", details->boundary.to_json()},
+                               {"stateDir", details->state_dir}};
+  }
+  co_return json_reply(std::move(out));
+}
+
+}  // namespace
+
+void add_node_routes(Router& router, Supervisor& supervisor) {
+  router.add({"GET", "/sallyport/v1/health", [&supervisor](const Call&) { return health(supervisor); }});
+  router.add({"GET", "/sallyport/v1/sandboxes/{name}", [&supervisor](const Call& call) { return inspect(supervisor, call); }});
+}
+
+}  // namespace sallyport::api
