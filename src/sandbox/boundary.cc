@@ -61,7 +61,6 @@ host::AddressPolicy address_policy(const policy::Policy& policy, const BoundaryL
   switch (policy.mode) {
     case policy::Mode::allow_all:
       out.forward_all = true;
-      out.intercept_tcp = false;
       break;
     case policy::Mode::custom:
       out.allowed = policy.allowed;

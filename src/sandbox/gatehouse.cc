@@ -72,8 +72,8 @@ Result<UpdateCounts> Gatehouse::update(policy::PolicyPtr policy, std::uint64_t v
     if (!aborted) worker->kill();
     return std::unexpected(std::move(error));
   };
-  const Result<unsigned> cut = network_.apply(network_id(), address_policy(*policy, spec_.boundary));
-  if (!cut) return back({cut.error().code, "network: " + cut.error().message});
+  const Result<host::Applied> kernel = network_.apply(network_id(), address_policy(*policy, spec_.boundary));
+  if (!kernel) return back({kernel.error().code, "network: " + kernel.error().message});
   if (Result<> done = persist(); !done) return back(done.error());
 
   policy_ = std::move(policy);
@@ -86,7 +86,8 @@ Result<UpdateCounts> Gatehouse::update(policy::PolicyPtr policy, std::uint64_t v
     if (Result<> done = revive(); !done) return std::unexpected(done.error());
     counts = UpdateCounts{};
   }
-  counts->cut += *cut;
+  counts->kept += kernel->kept;
+  counts->cut += kernel->cut;
   return counts;
 }
 
@@ -211,15 +212,15 @@ Result<> Gatehouse::enforce() {
   }
   if (!worker) return fail(Code::unavailable, "the firewall worker ended");
   if (Result<> done = prepare(*worker, *policy_, version_); !done) return done;
-  const Result<unsigned> cut = network_.apply(network_id(), address_policy(*policy_, spec_.boundary));
-  if (!cut) return context("network", cut.error());
+  const Result<host::Applied> kernel = network_.apply(network_id(), address_policy(*policy_, spec_.boundary));
+  if (!kernel) return context("network", kernel.error());
   const auto counts = commit(*worker, version_);
   if (!counts) return std::unexpected(counts.error());
   return {};
 }
 
 void Gatehouse::restore_kernel() {
-  const Result<unsigned> old = network_.apply(network_id(), address_policy(*policy_, spec_.boundary));
+  const Result<host::Applied> old = network_.apply(network_id(), address_policy(*policy_, spec_.boundary));
   if (old) return;
   broken_ = true;
   log::error("the old policy could not be put back into the kernel, ending the sandbox",

@@ -14,7 +14,7 @@ class HostNetwork : public Network {
   Result<std::vector<Fd>> open_worker_sockets(const host::SandboxNetwork& sandbox) override {
     return host::open_worker_sockets(node_, sandbox);
   }
-  Result<unsigned> apply(const host::SandboxNetwork& sandbox, const host::AddressPolicy& policy) override {
+  Result<host::Applied> apply(const host::SandboxNetwork& sandbox, const host::AddressPolicy& policy) override {
     return host::apply(node_, sandbox, policy);
   }
   Result<> attach_guest(const host::SandboxNetwork& sandbox, int pid) override {
