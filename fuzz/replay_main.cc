@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a fuzz target over the files of a corpus folder, so that every compiler and every CTest run replays it.
+// Runs a fuzz target over the files of a corpus folder, so that every compiler and every CTest run
+// replays it.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
