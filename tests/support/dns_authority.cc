@@ -27,15 +27,6 @@ void put32(std::string& out, std::uint32_t value) {
 unsigned get16(std::string_view bytes, std::size_t at) {
   return (static_cast<unsigned>(static_cast<unsigned char>(bytes[at])) << 8) | static_cast<unsigned char>(bytes[at + 1]);
 }
-void put_record(std::string& out, const DnsRecord& record) {
-  out += wire_name(record.name);
-  put16(out, record.type);
-  put16(out, 1);
-  put32(out, record.ttl);
-  put16(out, static_cast<unsigned>(record.data.size()));
-  out += record.data;
-}
-
 Fd bound(int type, Endpoint endpoint) {
   sockaddr_storage storage{};
   const socklen_t length = endpoint.to_sockaddr(storage);
@@ -89,6 +80,30 @@ DnsRecord cname_record(std::string_view name, std::string_view target, std::uint
 }
 DnsReply no_data(std::string_view zone) {
   return {.authority = {{std::string(zone), 6, 60, soa_data(60)}}};
+}
+
+std::string record_bytes(const DnsRecord& record) {
+  std::string out = wire_name(record.name);
+  put16(out, record.type);
+  put16(out, 1);
+  put32(out, record.ttl);
+  put16(out, static_cast<unsigned>(record.data.size()));
+  return out + record.data;
+}
+
+std::string answer_message(const std::string& name, std::uint16_t type, const DnsReply& reply) {
+  std::string out(2, '\0');
+  put16(out, 0x8180U | static_cast<unsigned>(reply.rcode));
+  put16(out, 1);
+  put16(out, static_cast<unsigned>(reply.answers.size()));
+  put16(out, static_cast<unsigned>(reply.authority.size()));
+  put16(out, 0);
+  out += wire_name(name);
+  put16(out, type);
+  put16(out, 1);
+  for (const DnsRecord& record : reply.answers) out += record_bytes(record);
+  for (const DnsRecord& record : reply.authority) out += record_bytes(record);
+  return out;
 }
 
 DnsAuthority::DnsAuthority(Zone zone, const char* address, std::uint16_t port)
@@ -178,8 +193,8 @@ std::string DnsAuthority::answer(std::string_view question, bool udp) {
     put16(out, edns ? 1 : 0);
     out += question.substr(12, end - 12);
     if (!truncated) {
-      for (const DnsRecord& record : reply.answers) put_record(out, record);
-      for (const DnsRecord& record : reply.authority) put_record(out, record);
+      for (const DnsRecord& record : reply.answers) out += record_bytes(record);
+      for (const DnsRecord& record : reply.authority) out += record_bytes(record);
     }
     if (edns) out += std::string("\0\0\x29\x04\xd0\0\0\0\0\0\0", 11);
     return out;

@@ -38,6 +38,9 @@ struct DnsReply {
 DnsRecord a_record(std::string_view name, std::string_view address, std::uint32_t ttl = 60);  // A or AAAA
 DnsRecord cname_record(std::string_view name, std::string_view target, std::uint32_t ttl = 60);
 DnsReply no_data(std::string_view zone);
+std::string record_bytes(const DnsRecord& record);
+// A whole answer without EDNS, as a resolver library gives it.
+std::string answer_message(const std::string& name, std::uint16_t type, const DnsReply& reply);
 
 class DnsAuthority {
  public:
