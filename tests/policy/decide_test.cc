@@ -51,5 +51,27 @@ TEST(Decide, an_empty_policy_denies_everything) {
   }
 }
 
+// D-18: one flow that stands in every list; taken out of the winning list, the next one decides.
+TEST(Decide, lists_are_asked_in_their_order) {
+  const Address to = address("93.184.216.34");
+  const Boundary closed({*Cidr::parse("93.184.216.0/24")}, {}, {});
+  const auto reason = [&](const char* text, const Boundary& boundary) {
+    return decide(*policy(text), boundary,
+                  {.protocol = Protocol::tls, .name = "api.example.com", .destination = {to, 443}})
+        .reason;
+  };
+  const char* every = R"({"allow":["api.example.com"],
+                          "subnets":{"allow":["93.184.216.34"],"deny":["93.184.0.0/16"]}})";
+  EXPECT_EQ(reason(every, closed), Reason::boundary);
+  EXPECT_EQ(reason(every, Boundary()), Reason::denied_range);
+  EXPECT_EQ(reason(R"({"allow":["api.example.com"],"subnets":{"allow":["93.184.216.34"]}})",
+                   Boundary()),
+            Reason::allowed_range);
+  EXPECT_EQ(reason(R"({"allow":["api.example.com"],"subnets":{"allow":["93.184.216.35"]}})",
+                   Boundary()),
+            Reason::allowed_domain);
+  EXPECT_EQ(reason(R"({"allow":["www.example.com"]})", Boundary()), Reason::name_not_allowed);
+}
+
 }  // namespace
 }  // namespace sallyport::policy
