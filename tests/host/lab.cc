@@ -23,7 +23,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "base/log.h"
+#include "host/ruleset.h"
 
 namespace sallyport::host::lab {
 namespace {
@@ -124,7 +124,7 @@ Internet::Internet() {
   // The internet is every address that is not the node's.
   for (const auto* range : {"198.18.1.0/24", "198.19.0.0/16", "10.77.0.0/16", "169.254.169.0/24"}) run(i + "route add local " + range + " dev lo");
   for (const auto* range : {"2001:db8:1::/48", "2001:db8:2::/48", "64:ff9b::/96", "fd77::/16"}) run(i + "-6 route add local " + range + " dev lo");
-  run("ip netns exec " + internet_name_ + " sysctl -qw net.ipv6.bindv6only=1 net.ipv6.ip_nonlocal_bind=1");
+  run("ip netns exec " + internet_name_ + " sysctl -qw net.ipv6.ip_nonlocal_bind=1");
 
   capture_ = must(in_namespace(internet_ns, [&]() -> Result<Fd> {
     auto fd = made(socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, htons(ETH_P_ALL)), "packet socket");
@@ -195,12 +195,13 @@ Guest::~Guest() {
   waitpid(pid, nullptr, 0);
 }
 
-Sandbox::Sandbox(Internet& internet, const std::string& name, unsigned slot) : internet_(internet) {
+Sandbox::Sandbox(Internet& internet, const std::string& name, unsigned slot)
+    : guest(std::make_unique<Guest>()), internet_(internet) {
   network.id = name + "_" + std::to_string(getpid());
   network.slot = slot;
   must(internet.as_daemon([&] { return create_router(internet.node, network); }));
   worker = must(internet.as_daemon([&] { return open_worker_sockets(internet.node, network); }));
-  must(internet.as_daemon([&] { return attach_guest(internet.node, network, guest.pid); }));
+  must(internet.as_daemon([&] { return attach_guest(internet.node, network, guest->pid); }));
 
 }
 
@@ -213,10 +214,39 @@ Applied Sandbox::apply(const AddressPolicy& policy) {
   return must(internet_.as_daemon([&] { return host::apply(internet_.node, network, policy); }));
 }
 
+void Sandbox::renew_guest() {
+  guest = std::make_unique<Guest>();
+  must(internet_.as_daemon([&] { return attach_guest(internet_.node, network, guest->pid); }));
+}
+
+void Sandbox::send_raw(const std::string& packet) const {
+  const std::uint16_t type = (packet[0] & 0xf0) == 0x40 ? ETH_P_IP : ETH_P_IPV6;
+  send_frame(guest->ns, "eth0", at().guest_mac, mac_of(LinkRole::router_guest, network.slot), type, packet);
+}
+
+std::vector<Seen> Sandbox::seen() {
+  static int count = 0;
+  const std::string token = "beacon " + std::to_string(++count);
+  const Fd socket = udp_socket(guest->ns);
+  CHECK(send_udp(socket, std::string(kBeacon) + ":9", token) == 0);
+  std::vector<Seen> all;
+  for (;;) {
+    if (!readable(internet_.capture(), 5000)) {
+      std::fprintf(stderr, "lab: the beacon did not arrive\n");
+      std::abort();
+    }
+    for (Seen& packet : internet_.seen()) {
+      if (packet.payload.ends_with(token)) return all;
+      all.push_back(std::move(packet));
+    }
+  }
+}
+
 Fd tcp_listener(const Fd& ns, const std::string& at) {
   Fd fd = open_socket(ns, family_of(at), SOCK_STREAM, 0);
   const int one = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  if (family_of(at) == AF_INET6) setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
   const auto [address, length] = sockaddr_of(at);
   CHECK(bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0);
   CHECK(listen(fd.get(), 64) == 0);

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,6 +36,9 @@ class Internet {
 
   // Everything that came from the node's side since the last call (neighbour discovery left out).
   std::vector<Seen> seen();
+  [[nodiscard]] const std::string& node_name() const { return node_name_; }
+  [[nodiscard]] const std::string& internet_name() const { return internet_name_; }
+  [[nodiscard]] const Fd& capture() const { return capture_; }
   // Runs in the node's namespace, as the daemon does.
   template <class Work>
   auto as_daemon(Work&& work) {
@@ -56,6 +60,8 @@ class Guest {
   Fd ns;
 };
 
+inline constexpr const char* kBeacon = "198.18.1.99";
+
 // A sandbox's network as the supervisor makes it, with a guest attached.
 class Sandbox {
  public:
@@ -64,10 +70,16 @@ class Sandbox {
   Sandbox(const Sandbox&) = delete;
 
   Applied apply(const AddressPolicy& policy);
+  // Sends a raw IP packet from the guest's link, by default with the guest's own link-layer address.
+  void send_raw(const std::string& packet) const;
+  // What reached the internet until now. Waits for no time but for a packet: one that the guest sends to kBeacon, which the
+  // policy in force must open, and which arrives after all that was sent before it.
+  std::vector<Seen> seen();
+  void renew_guest();  // the guest ends, a new one is attached
   [[nodiscard]] SandboxAddresses at() const { return addresses_of(internet_.node, network.slot); }
 
   SandboxNetwork network;
-  Guest guest;
+  std::unique_ptr<Guest> guest;
   std::vector<Fd> worker;  // as open_worker_sockets gives them
 
  private:
