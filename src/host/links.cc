@@ -18,6 +18,8 @@
 #include <netlink/route/rule.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 namespace sallyport::host {
 namespace {
@@ -52,7 +54,7 @@ AddrPtr to_nl(const Mac& mac) { return AddrPtr(nl_addr_build(AF_LLC, mac.data(),
 LinkInfo info_of(rtnl_link* link) {
   const char* alias = rtnl_link_get_ifalias(link);
   return {static_cast<unsigned>(rtnl_link_get_ifindex(link)), rtnl_link_get_name(link), alias ? alias : "",
-          rtnl_link_get_mtu(link)};
+          rtnl_link_get_mtu(link), rtnl_link_get_operstate(link) == IF_OPER_UP};
 }
 
 Result<> change(nl_sock* socket, unsigned index, const std::string& what, auto&& set) {
@@ -110,6 +112,18 @@ Result<std::vector<LinkInfo>> Links::list() {
 
 Result<> Links::up(unsigned index) {
   return change(socket_.get(), index, "link up", [](rtnl_link* link) { rtnl_link_set_flags(link, IFF_UP); });
+}
+
+Result<> Links::wait_until_running(const std::string& name) {
+  using std::chrono::steady_clock;
+  const auto deadline = steady_clock::now() + std::chrono::seconds(2);
+  for (;;) {
+    const auto link = find(name);
+    if (!link) return std::unexpected(link.error());
+    if (link->running) return {};
+    if (steady_clock::now() > deadline) return fail(Code::timed_out, "link " + name + " does not start");
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
 }
 
 Result<> Links::set_alias(unsigned index, const std::string& alias) {

@@ -30,6 +30,7 @@ struct LinkInfo {
   std::string name;
   std::string alias;
   unsigned mtu = 0;
+  bool running = false;
 };
 
 class Links {
@@ -41,6 +42,9 @@ class Links {
   [[nodiscard]] Result<LinkInfo> find(const std::string& name);  // not_found
   [[nodiscard]] Result<std::vector<LinkInfo>> list();
   [[nodiscard]] Result<> up(unsigned index);
+  // Both ends of a veth are up, yet the kernel starts the queue of the one that was up first from a work queue: until then it
+  // drops what is sent through it. Waits for that (a millisecond, at most two seconds).
+  [[nodiscard]] Result<> wait_until_running(const std::string& name);
   [[nodiscard]] Result<> set_alias(unsigned index, const std::string& alias);
   [[nodiscard]] Result<> remove(const std::string& name);  // succeeds if it is not there
 

@@ -129,10 +129,17 @@ Result<> set_up_host_side(const NodeNetwork& node, const SandboxNetwork& sandbox
                   [&] { return links.add_address(link->index, at.host_up4, 30); },
                   [&] { return links.add_address(link->index, at.host_up6, 64); },
                   [&] { return links.up(link->index); },
+                  [&] { return links.wait_until_running(name); },
                   [&] { return links.add_neighbour(link->index, at.router_up4, up_mac); },
                   [&] { return links.add_neighbour(link->index, at.router_up6, up_mac); },
                   [&] { return links.add_route(guest4, link->index, at.router_up4); },
                   [&] { return links.add_route(guest6, link->index, at.router_up6); });
+}
+
+Result<> wait_for_link(const char* name) {
+  auto links = Links::open();
+  if (!links) return std::unexpected(links.error());
+  return links->wait_until_running(name);
 }
 
 // The MTU of the way out: then nothing on the way from the guest has to tell anybody about a smaller one.
@@ -148,7 +155,8 @@ Result<> make_router(const NodeNetwork& node, const SandboxNetwork& sandbox) {
   if (!router) return std::unexpected(router.error());
   auto inside = in_namespace(*router, [&] { return set_up_router(node, sandbox, *host_ns, mtu); });
   if (!inside) return context("router", inside.error());
-  return set_up_host_side(node, sandbox, *links);
+  if (auto outside = set_up_host_side(node, sandbox, *links); !outside) return context("uplink", outside.error());
+  return in_namespace(*router, [] { return wait_for_link(kUpSide); });
 }
 
 Result<> set_up_guest_side(const SandboxAddresses& at, const Mac& router_mac) {
@@ -164,6 +172,7 @@ Result<> set_up_guest_side(const SandboxAddresses& at, const Mac& router_mac) {
                   [&] { return links->add_address(link->index, at.guest4, at.guest_prefix4); },
                   [&] { return links->add_address(link->index, at.guest6, at.guest_prefix6); },
                   [&] { return links->up(link->index); },
+                  [&] { return links->wait_until_running("eth0"); },
                   [&] { return links->add_neighbour(link->index, at.router4, router_mac); },
                   [&] { return links->add_neighbour(link->index, at.router6, router_mac); },
                   [&] { return links->add_route(*Cidr::make(Address::v4(0), 0), link->index, at.router4); },
@@ -252,6 +261,7 @@ Result<> attach_guest(const NodeNetwork& node, const SandboxNetwork& sandbox, in
   if (!guest) return std::unexpected(guest.error());
   auto ok = in_namespace(*router, [&] { return set_up_guest_link(at, sandbox.slot, *guest); });
   if (ok) ok = in_namespace(*guest, [&] { return set_up_guest_side(at, mac_of(LinkRole::router_guest, sandbox.slot)); });
+  if (ok) ok = in_namespace(*router, [] { return wait_for_link(kGuestSide); });
   if (!ok) return context("guest link of " + sandbox.id, ok.error());
   return {};
 }

@@ -141,8 +141,8 @@ Internet::Internet() {
 
   node.pool4 = *Cidr::parse("10.209.0.0/16");
   node.pool6 = *Cidr::parse("fd53:616c:6c79::/48");
-  node.resolvers = {*Address::parse("198.18.0.53")};
-  for (const auto* range : {"10.0.0.0/8", "169.254.0.0/16", "fc00::/7", "198.18.0.0/24"}) node.refused.push_back(*Cidr::parse(range));
+  node.resolvers = {*Address::parse("198.18.1.53")};
+  for (const auto* range : {"10.0.0.0/8", "169.254.0.0/16", "fc00::/7", "198.18.1.53/32"}) node.refused.push_back(*Cidr::parse(range));
   node.worker_uid_first = 1900000000;
   node.worker_uid_last = 1900008191;
   must(as_daemon([&] { return setup_node(node); }));
@@ -254,7 +254,16 @@ Fd tcp_listener(const Fd& ns, const std::string& at) {
 }
 
 Dialled dial(const Fd& ns, const std::string& to, int ms) {
-  Dialled dialled{0, open_socket(ns, family_of(to), SOCK_STREAM, 0)};
+  Dialled dialled;
+  must(in_namespace(ns, [&]() -> Result<> {
+    dialled = dial_here(to, ms);
+    return {};
+  }));
+  return dialled;
+}
+
+Dialled dial_here(const std::string& to, int ms) {
+  Dialled dialled{0, must(made(socket(family_of(to), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), "socket"))};
   const auto [address, length] = sockaddr_of(to);
   if (connect(dialled.socket.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0) return dialled;
   if (errno != EINPROGRESS) {

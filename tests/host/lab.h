@@ -96,6 +96,7 @@ struct Dialled {
   Fd socket;
 };
 Dialled dial(const Fd& ns, const std::string& to, int ms = 3000);
+Dialled dial_here(const std::string& to, int ms);  // in the namespace of the calling thread
 Fd udp_socket(const Fd& ns, const std::string& bound_to = "");
 int send_udp(const Fd& socket, const std::string& to, const std::string& text);  // errno
 // What arrives within `ms`; empty if nothing does. `error` gets the errno of an ICMP error.
