@@ -78,6 +78,10 @@ constexpr Setting kRouterSettings[] = {
     {"net/netfilter/nf_conntrack_timestamp", "1"},
     {"net/netfilter/nf_conntrack_events", "1"},
     {"net/netfilter/nf_conntrack_udp_timeout", "15"},  // a guest that asks DNS from ever new ports
+    // Refusals go to our guest alone and are what its clients fall back on: no limit, neither per target nor the one
+    // that all namespaces of an older kernel share. Type 0 of ICMPv6 does not exist; an empty mask cannot be written.
+    {"net/ipv4/icmp_ratemask", "0"},
+    {"net/ipv6/icmp/ratemask", "0"},
     {"net/ipv4/ip_forward", "1"},
     {"net/ipv6/conf/all/forwarding", "1"},
 };

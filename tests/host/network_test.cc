@@ -79,6 +79,18 @@ TEST_F(Network, udp_is_rejected_with_icmp_at_once) {
   }
 }
 
+// a browser tries many at once; the kernel's own limit on ICMP errors must not eat the answers.
+TEST_F(Network, every_udp_attempt_is_answered) {
+  for (int i = 0; i < 200; ++i) {
+    const bool four = i % 2 == 0;
+    const Fd socket = lab::udp_socket(guest(), four ? "0.0.0.0:0" : "[::]:0");
+    ASSERT_EQ(lab::send_udp(socket, four ? "198.19.1.1:443" : "[2001:db8:2::1]:443", "quic"), 0);
+    int error = 0;
+    lab::receive(socket, 3000, &error);
+    ASSERT_NE(error, 0) << i;
+  }
+}
+
 // D-18, R-091: the boundary over denied over allowed, whatever the lengths and the order.
 TEST_F(Network, denied_wins_inside_allowed_and_alone_grants_nothing) {
   const Fd open = lab::tcp_listener(internet.internet_ns, "198.19.1.1:80");
