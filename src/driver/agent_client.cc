@@ -13,6 +13,7 @@
 
 #include "driver/agent_answers.h"
 #include "driver/agent_link.h"
+#include "driver/quiet_socket.h"
 #include "guest/protocol.h"
 
 namespace sallyport::driver {
@@ -101,7 +102,9 @@ asio::awaitable<Result<std::unique_ptr<AgentClient>>> AgentClient::connect(std::
   const auto executor = co_await asio::this_coro::executor;
   const auto deadline = steady_clock::now() + limit;
   if (socket_path.size() >= sizeof(sockaddr_un::sun_path)) co_return fail(Code::invalid, "agent socket: path too long");
-  asio::local::stream_protocol::socket socket(executor);
+  auto quiet = quiet_unix_socket();
+  if (!quiet) co_return std::unexpected(quiet.error());
+  asio::local::stream_protocol::socket socket(executor, asio::local::stream_protocol(), quiet->release());
   asio::steady_timer timer(executor, deadline);
   const asio::local::stream_protocol::endpoint endpoint(socket_path);
   const auto first = co_await (socket.async_connect(endpoint, kTuple) || timer.async_wait(kTuple));

@@ -60,7 +60,6 @@ void AgentLink::flush() {
   if (writing_ || !open()) return;
   writing_ = true;
   asio::co_spawn(socket_.get_executor(), write_loop(), [self = shared_from_this()](const std::exception_ptr& failed) {
-    self->writing_ = false;
     if (failed) self->close();
   });
 }
@@ -79,6 +78,8 @@ asio::awaitable<void> AgentLink::write_loop() {
     const auto [error, put] = co_await asio::async_write(socket_, asio::buffer(block), kTuple);
     if (error) close();
   }
+  // Here and not in the completion handler, which runs later: a flush() in between would be lost.
+  writing_ = false;
 }
 
 Result<int> AgentLink::request(std::string_view method, std::string_view path, std::string body) {

@@ -20,11 +20,11 @@ struct Image {
   std::string digest;     // "sha256:<hex>" of root.img
   std::uint64_t size = 0; // bytes of root.img
   std::int64_t created = 0;  // Unix seconds
-  std::string directory;
+  std::string directory = {};
   std::string user = "ubuntu";
   std::string cwd = "/vercel";
-  std::vector<std::pair<std::string, std::string>> env;  // of every command, weakest layer
-  std::vector<std::string> packages;                     // "bash 5.2.15-2+b7"
+  std::vector<std::pair<std::string, std::string>> env = {};  // of every command, weakest layer
+  std::vector<std::string> packages = {};                  // "bash 5.2.15-2+b7"
 };
 
 [[nodiscard]] Result<Image> load_image(const std::string& state_dir, const std::string& name);

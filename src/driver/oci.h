@@ -13,7 +13,7 @@ namespace sallyport::driver {
 
 struct OciOptions {
   std::string runtime = "auto";  // "auto", "crun", "runc" or a path; auto takes the first that runs here
-  std::string agent;             // the static sandbox-agent; empty: beside our own executable
+  std::string agent = {};        // the static sandbox-agent; empty: beside our own executable
   std::string run_dir;           // the node's, not a sandbox's: runtime state lives in <run_dir>/oci
 };
 

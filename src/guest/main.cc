@@ -6,11 +6,13 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstdio>
 
 #include "guest/agent.h"
 #include "guest/protocol.h"
+#include "guest/setup.h"
 
 namespace sallyport::guest {
 namespace {
@@ -43,6 +45,7 @@ int run() {
     return 2;
   }
   occupy_standard_descriptors();
+  if (::getpid() == 1) write_guest_files("/etc", take_guest_names());
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   Loop loop;
   Agent agent(loop, Fd(kAgentListenFd), take_signals());
