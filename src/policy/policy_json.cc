@@ -253,7 +253,8 @@ class Builder {
     const std::size_t given = ranges.size();
     for (std::size_t i = 0; i < given; ++i) {
       if (!ranges[i].is_v4()) continue;
-      const Address::Raw& four = ranges[i].first().raw();
+      const Address first = ranges[i].first();  // a name of its own: raw() refers into it
+      const Address::Raw& four = first.raw();
       Address::Raw nat64 = {0x00, 0x64, 0xff, 0x9b};
       Address::Raw six_to_four = {0x20, 0x02};
       std::copy_n(four.begin() + 12, 4, nat64.begin() + 12);
