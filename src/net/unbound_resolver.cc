@@ -38,8 +38,8 @@ struct Setting {
 // Small, silent, a plain forwarder. What is not here stays at libunbound's default.
 constexpr Setting kSettings[] = {
     {"module-config:", "iterator"},  // no validation: the operator's resolver does that
-    {"msg-cache-size:", "256k"},
-    {"rrset-cache-size:", "512k"},
+    {"msg-cache-size:", "128k"},
+    {"rrset-cache-size:", "256k"},
     {"key-cache-size:", "4k"},
     {"infra-cache-numhosts:", "64"},
     {"infra-host-ttl:", "10"},  // a resolver that was down is tried again after 10 s, not 15 minutes
