@@ -87,6 +87,12 @@ int run_program(std::span<const std::string> arguments, Terminal& terminal) {
     std::ranges::reverse(words);  // as CLI11 wants a vector
     app.parse(words);
   } catch (const CLI::ParseError& error) {
+    // The parser would only say that a subcommand is missing.
+    const auto rest = app.remaining();
+    if (app.get_subcommands().empty() && !rest.empty()) {
+      return session.misuse(
+          fmt::format("there is no command '{}'; see sandbox --help", rest.front()));
+    }
     // Help and version are "errors" that succeed.
     const int status = app.exit(error, terminal.out, terminal.err);
     return status == 0 ? kOk : kUsage;

@@ -64,12 +64,12 @@ TEST(Decide, lists_are_asked_in_their_order) {
                           "subnets":{"allow":["93.184.216.34"],"deny":["93.184.0.0/16"]}})";
   EXPECT_EQ(reason(every, closed), Reason::boundary);
   EXPECT_EQ(reason(every, Boundary()), Reason::denied_range);
-  EXPECT_EQ(reason(R"({"allow":["api.example.com"],"subnets":{"allow":["93.184.216.34"]}})",
-                   Boundary()),
-            Reason::allowed_range);
-  EXPECT_EQ(reason(R"({"allow":["api.example.com"],"subnets":{"allow":["93.184.216.35"]}})",
-                   Boundary()),
-            Reason::allowed_domain);
+  EXPECT_EQ(
+      reason(R"({"allow":["api.example.com"],"subnets":{"allow":["93.184.216.34"]}})", Boundary()),
+      Reason::allowed_range);
+  EXPECT_EQ(
+      reason(R"({"allow":["api.example.com"],"subnets":{"allow":["93.184.216.35"]}})", Boundary()),
+      Reason::allowed_domain);
   EXPECT_EQ(reason(R"({"allow":["www.example.com"]})", Boundary()), Reason::name_not_allowed);
 }
 
