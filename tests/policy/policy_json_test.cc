@@ -149,6 +149,57 @@ TEST(PolicyJson, sizes_are_bounded) {
   EXPECT_NE(error_of(std::string(40, '[')).find("nested deeper"), std::string::npos);
 }
 
+// R-17: the limits inside one rule.
+TEST(PolicyJson, rules_are_bounded) {
+  const auto rule = [](const std::string& inside) {
+    return error_of(R"({"allow":{"a.b":[{)" + inside + "}]}}");
+  };
+  const auto repeated = [](std::size_t count, const auto& make) {
+    std::string text;
+    for (std::size_t i = 0; i < count; ++i) text += (i == 0 ? "" : ",") + make(i);
+    return text;
+  };
+  const auto body = [&](std::size_t bytes) {
+    return rule(R"("response":{"statusCode":200,"contentType":"a/b","body":")" +
+                std::string(bytes, 'x') + R"("})");
+  };
+  EXPECT_EQ(body(64 << 10), "accepted");
+  EXPECT_NE(body((64 << 10) + 1).find("response.body: at most 65536 bytes"), std::string::npos);
+  const auto url = [&](std::size_t bytes) {
+    return rule(R"("forwardURL":"https://p.example/)" + std::string(bytes - 18, 'x') + R"(")");
+  };
+  EXPECT_EQ(url(2048), "accepted");
+  EXPECT_NE(url(2049).find("forwardURL: is too long"), std::string::npos);
+  const auto headers = [&](std::size_t count) {
+    return rule(
+        R"("transform":[{"headers":{)" +
+        repeated(count, [](std::size_t i) { return "\"X" + std::to_string(i) + R"(":"v")"; }) +
+        "}}]");
+  };
+  EXPECT_EQ(headers(64), "accepted");
+  EXPECT_NE(headers(65).find("headers: at most 64 headers"), std::string::npos);
+  const auto methods = [&](std::size_t count) {
+    return rule(R"("match":{"method":[)" +
+                repeated(count, [](std::size_t) { return std::string(R"("GET")"); }) +
+                R"(]},"forwardURL":"https://p.example")");
+  };
+  EXPECT_EQ(methods(32), "accepted");
+  EXPECT_NE(methods(33).find("match.method: at most 32 entries"), std::string::npos);
+  const auto query = [&](std::size_t count) {
+    return rule(
+        R"("match":{"queryString":[)" +
+        repeated(count, [](std::size_t) { return std::string(R"({"key":{"exact":"k"}})"); }) +
+        R"(]},"forwardURL":"https://p.example")");
+  };
+  EXPECT_EQ(query(32), "accepted");
+  EXPECT_NE(query(33).find("match.queryString: at most 32 entries"), std::string::npos);
+  const auto name = [&](std::size_t bytes) {
+    return rule(R"("transform":[{"headers":{")" + std::string(bytes, 'x') + R"(":"v"}}])");
+  };
+  EXPECT_EQ(name(256), "accepted");
+  EXPECT_NE(name(257).find("a header name is longer than 256"), std::string::npos);
+}
+
 TEST(PolicyJson, the_number_of_expressions_in_a_policy_is_bounded) {
   const auto text = [](std::size_t count) {
     std::string out = R"({"allow":{)";
