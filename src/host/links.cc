@@ -114,14 +114,22 @@ Result<> Links::up(unsigned index) {
   return change(socket_.get(), index, "link up", [](rtnl_link* link) { rtnl_link_set_flags(link, IFF_UP); });
 }
 
-Result<> Links::wait_until_running(const std::string& name) {
+Result<> Links::wait_until_ready(const std::string& name, const Address& address6) {
   using std::chrono::steady_clock;
   const auto deadline = steady_clock::now() + std::chrono::seconds(2);
+  const AddrPtr address = to_nl(address6);
+  if (!address) return fail(Code::unavailable, "wait for link: out of memory");
+  const auto receives = [&] {
+    rtnl_route* found = nullptr;
+    const int error = rtnl_route_lookup(socket_.get(), address.get(), &found);
+    const RoutePtr route(found);
+    return error == 0 && rtnl_route_get_type(found) == RTN_LOCAL;
+  };
   for (;;) {
     const auto link = find(name);
     if (!link) return std::unexpected(link.error());
-    if (link->running) return {};
-    if (steady_clock::now() > deadline) return fail(Code::timed_out, "link " + name + " does not start");
+    if (link->running && receives()) return {};
+    if (steady_clock::now() > deadline) return fail(Code::timed_out, "link " + name + " does not become ready");
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
 }

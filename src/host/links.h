@@ -42,9 +42,9 @@ class Links {
   [[nodiscard]] Result<LinkInfo> find(const std::string& name);  // not_found
   [[nodiscard]] Result<std::vector<LinkInfo>> list();
   [[nodiscard]] Result<> up(unsigned index);
-  // Both ends of a veth are up, yet the kernel starts the queue of the one that was up first from a work queue: until then it
-  // drops what is sent through it. Waits for that (a millisecond, at most two seconds).
-  [[nodiscard]] Result<> wait_until_running(const std::string& name);
+  // After up(): the kernel finishes on work queues. Until then a link whose other end came up last drops what is sent through
+  // it, and an IPv6 address is used as a source but does not receive. Waits for both (some 100 us, at most two seconds).
+  [[nodiscard]] Result<> wait_until_ready(const std::string& name, const Address& address6);
   [[nodiscard]] Result<> set_alias(unsigned index, const std::string& alias);
   [[nodiscard]] Result<> remove(const std::string& name);  // succeeds if it is not there
 

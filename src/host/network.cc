@@ -10,6 +10,7 @@
 
 #include "host/conntrack.h"
 #include "host/links.h"
+#include "host/map_update.h"
 #include "host/netns.h"
 #include "host/nft.h"
 #include "host/nudge.h"
@@ -133,17 +134,17 @@ Result<> set_up_host_side(const NodeNetwork& node, const SandboxNetwork& sandbox
                   [&] { return links.add_address(link->index, at.host_up4, 30); },
                   [&] { return links.add_address(link->index, at.host_up6, 64); },
                   [&] { return links.up(link->index); },
-                  [&] { return links.wait_until_running(name); },
+                  [&] { return links.wait_until_ready(name, at.host_up6); },
                   [&] { return links.add_neighbour(link->index, at.router_up4, up_mac); },
                   [&] { return links.add_neighbour(link->index, at.router_up6, up_mac); },
                   [&] { return links.add_route(guest4, link->index, at.router_up4); },
                   [&] { return links.add_route(guest6, link->index, at.router_up6); });
 }
 
-Result<> wait_for_link(const char* name) {
+Result<> wait_for_link(const char* name, const Address& address6) {
   auto links = Links::open();
   if (!links) return std::unexpected(links.error());
-  return links->wait_until_running(name);
+  return links->wait_until_ready(name, address6);
 }
 
 // The MTU of the way out: then nothing on the way from the guest has to tell anybody about a smaller one.
@@ -160,7 +161,7 @@ Result<> make_router(const NodeNetwork& node, const SandboxNetwork& sandbox) {
   auto inside = in_namespace(*router, [&] { return set_up_router(node, sandbox, *host_ns, mtu); });
   if (!inside) return context("router", inside.error());
   if (auto outside = set_up_host_side(node, sandbox, *links); !outside) return context("uplink", outside.error());
-  return in_namespace(*router, [] { return wait_for_link(kUpSide); });
+  return in_namespace(*router, [&] { return wait_for_link(kUpSide, addresses_of(node, sandbox.slot).router_up6); });
 }
 
 Result<> set_up_guest_side(const SandboxAddresses& at, const Mac& router_mac) {
@@ -176,7 +177,7 @@ Result<> set_up_guest_side(const SandboxAddresses& at, const Mac& router_mac) {
                   [&] { return links->add_address(link->index, at.guest4, at.guest_prefix4); },
                   [&] { return links->add_address(link->index, at.guest6, at.guest_prefix6); },
                   [&] { return links->up(link->index); },
-                  [&] { return links->wait_until_running("eth0"); },
+                  [&] { return links->wait_until_ready("eth0", at.guest6); },
                   [&] { return links->add_neighbour(link->index, at.router4, router_mac); },
                   [&] { return links->add_neighbour(link->index, at.router6, router_mac); },
                   [&] { return links->add_route(*Cidr::make(Address::v4(0), 0), link->index, at.router4); },
@@ -265,7 +266,7 @@ Result<> attach_guest(const NodeNetwork& node, const SandboxNetwork& sandbox, in
   if (!guest) return std::unexpected(guest.error());
   auto ok = in_namespace(*router, [&] { return set_up_guest_link(at, sandbox.slot, *guest); });
   if (ok) ok = in_namespace(*guest, [&] { return set_up_guest_side(at, mac_of(LinkRole::router_guest, sandbox.slot)); });
-  if (ok) ok = in_namespace(*router, [] { return wait_for_link(kGuestSide); });
+  if (ok) ok = in_namespace(*router, [&] { return wait_for_link(kGuestSide, at.router6); });
   if (!ok) return context("guest link of " + sandbox.id, ok.error());
   return {};
 }
@@ -276,7 +277,7 @@ Result<Applied> apply(const NodeNetwork& node, const SandboxNetwork& sandbox, co
   const auto router = open_namespace(namespace_of(sandbox));
   if (!router) return std::unexpected(router.error());
   auto applied = in_namespace(*router, [&]() -> Result<Applied> {
-    if (auto loaded = run_nft(replace_map(map)); !loaded) return std::unexpected(loaded.error());
+    if (auto loaded = load_judgements(map); !loaded) return std::unexpected(loaded.error());
     return cut_flows(map);
   });
   if (!applied) return context("policy of " + sandbox.id, applied.error());
