@@ -9,8 +9,7 @@
 #include <netinet/in.h>
 
 #include <cstring>
-
-#include "host/netfilter_socket.h"
+#include <optional>
 
 namespace sallyport::host {
 namespace {
@@ -60,22 +59,17 @@ std::optional<TrackedFlow> flow_in(Bytes attributes) {
 
 }  // namespace
 
-Result<std::vector<TrackedFlow>> list_flows() {
-  auto socket = NetfilterSocket::open();
-  if (!socket) return std::unexpected(socket.error());
+Result<std::vector<TrackedFlow>> list_flows(NetfilterSocket& socket) {
   std::vector<TrackedFlow> flows;
   NetlinkMessage request(message_type(IPCTNL_MSG_CT_GET), NLM_F_REQUEST | NLM_F_DUMP, AF_UNSPEC);
-  const auto asked = socket->dump(request, [&](Bytes attributes) {
+  const auto asked = socket.dump(request, [&](Bytes attributes) {
     if (auto flow = flow_in(attributes)) flows.push_back(std::move(*flow));
   });
   if (!asked) return context("list flows", asked.error());
   return flows;
 }
 
-Result<> delete_flows(const std::vector<TrackedFlow>& flows) {
-  if (flows.empty()) return {};
-  auto socket = NetfilterSocket::open();
-  if (!socket) return std::unexpected(socket.error());
+Result<> delete_flows(NetfilterSocket& socket, const std::vector<TrackedFlow>& flows) {
   for (const TrackedFlow& flow : flows) {
     NetlinkMessage request(message_type(IPCTNL_MSG_CT_DELETE), NLM_F_REQUEST | NLM_F_ACK,
                            flow.destination.address.is_v4() ? AF_INET : AF_INET6);
@@ -83,7 +77,7 @@ Result<> delete_flows(const std::vector<TrackedFlow>& flows) {
     request.append_raw(flow.key);
     request.end(tuple);
     request.put_be32(CTA_ID, flow.id);
-    const auto asked = socket->ask(request);
+    const auto asked = socket.ask(request);
     if (!asked && asked.error().code != Code::not_found) return context("delete flow", asked.error());
   }
   return {};

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel's table of flows in the network namespace of the calling thread.
+// The kernel's table of flows in the network namespace of a socket.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "base/address.h"
 #include "base/result.h"
+#include "host/netfilter_socket.h"
 
 namespace sallyport::host {
 
@@ -21,8 +21,9 @@ struct TrackedFlow {
   std::uint32_t id = 0;
 };
 
-[[nodiscard]] Result<std::vector<TrackedFlow>> list_flows();
+// Costs milliseconds whatever there is to list: the table is one for all namespaces and is walked whole.
+[[nodiscard]] Result<std::vector<TrackedFlow>> list_flows(NetfilterSocket& socket);
 // Deletes these; one that is gone already is no error.
-[[nodiscard]] Result<> delete_flows(const std::vector<TrackedFlow>& flows);
+[[nodiscard]] Result<> delete_flows(NetfilterSocket& socket, const std::vector<TrackedFlow>& flows);
 
 }  // namespace sallyport::host

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages (kernel: net/netfilter/nf_tables_api.c): BATCH_BEGIN, per family DELSETELEM without elements (which flushes) and
+// The messages (kernel: net/netfilter/nf_tables_api.c): BATCH_BEGIN, per family DELSETELEM (without elements: all of them) and
 // NEWSETELEM with as many elements as an attribute can hold, BATCH_END. A range first-last is an element at `first` that carries
 // the judgement and an element at last+1 that is flagged as an end.
 #include "host/map_update.h"
@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
 #include <optional>
 
 #include "host/netfilter_socket.h"
@@ -23,6 +23,7 @@ constexpr std::size_t kRangesPerMessage = 400;  // attribute lengths are 16 bits
 class Batch {
  public:
   Batch() { append(NetlinkMessage(NFNL_MSG_BATCH_BEGIN, NLM_F_REQUEST, AF_UNSPEC, NFNL_SUBSYS_NFTABLES)); }
+  [[nodiscard]] std::uint32_t length() const { return sequence_; }  // messages
   void append(NetlinkMessage message) {
     message.set_sequence(++sequence_);
     const Bytes bytes = message.bytes();
@@ -76,36 +77,54 @@ void put_element(NetlinkMessage& message, Bytes key, std::optional<Judgement> ju
   message.end(element);
 }
 
-void put_map(Batch& batch, const char* name, const std::vector<Judged>& ranges, bool four) {
-  batch.append(element_message(NFT_MSG_DELSETELEM, 0, name));
+struct Map {
+  const char* name;
+  bool four;
+};
+
+void put_ranges(Batch& batch, int type, const Map& map, const std::vector<Judged>& ranges) {
   for (std::size_t at = 0; at < ranges.size(); at += kRangesPerMessage) {
-    NetlinkMessage message = element_message(NFT_MSG_NEWSETELEM, NLM_F_CREATE, name);
+    NetlinkMessage message = element_message(type, type == NFT_MSG_NEWSETELEM ? NLM_F_CREATE : 0, map.name);
     const auto elements = message.begin(NFTA_SET_ELEM_LIST_ELEMENTS);
     for (std::size_t i = at; i < std::min(at + kRangesPerMessage, ranges.size()); ++i) {
-      put_element(message, key_of(ranges[i].range.first, four), ranges[i].judgement);
-      if (const auto end = after(ranges[i].range.last, four)) put_element(message, key_of(*end, four), std::nullopt);
+      put_element(message, key_of(ranges[i].range.first, map.four), ranges[i].judgement);
+      if (const auto end = after(ranges[i].range.last, map.four)) put_element(message, key_of(*end, map.four), std::nullopt);
     }
     message.end(elements);
     batch.append(std::move(message));
   }
 }
 
+std::vector<Judged> without(const std::vector<Judged>& all, const std::vector<Judged>& those) {
+  std::vector<Judged> rest;
+  std::ranges::set_difference(all, those, std::back_inserter(rest));
+  return rest;
+}
+
+void put_change(Batch& batch, const Map& map, const std::vector<Judged>& now, const std::vector<Judged>* before) {
+  if (before == nullptr) {
+    batch.append(element_message(NFT_MSG_DELSETELEM, 0, map.name));
+    put_ranges(batch, NFT_MSG_NEWSETELEM, map, now);
+  } else {
+    put_ranges(batch, NFT_MSG_DELSETELEM, map, without(*before, now));
+    put_ranges(batch, NFT_MSG_NEWSETELEM, map, without(now, *before));
+  }
+}
+
 }  // namespace
 
-Result<> load_judgements(const JudgementMap& map) {
-  auto socket = NetfilterSocket::open();
-  if (!socket) return std::unexpected(socket.error());
+Result<> load_judgements(NetfilterSocket& socket, const JudgementMap& now, const JudgementMap* before) {
   Batch batch;
-  put_map(batch, "judge4", map.v4, true);
-  put_map(batch, "judge6", map.v6, false);
+  put_change(batch, {"judge4", true}, now.v4, before ? &before->v4 : nullptr);
+  put_change(batch, {"judge6", false}, now.v6, before ? &before->v6 : nullptr);
   // Acknowledged after the commit; an error in any message before comes instead and means that nothing changed.
   NetlinkMessage last = element_message(NFT_MSG_NEWSETELEM, NLM_F_CREATE | NLM_F_ACK, "judge4");
   last.end(last.begin(NFTA_SET_ELEM_LIST_ELEMENTS));
   batch.append(std::move(last));
   const Bytes bytes = batch.finish();
   const int room = static_cast<int>(2 * bytes.size() + 65536);
-  setsockopt(socket->get(), SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);
-  if (auto sent = socket->send_batch(bytes, 1); !sent) return context("judgement map", sent.error());
+  setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);
+  if (auto sent = socket.send_batch(bytes, batch.length()); !sent) return context("judgement map", sent.error());
   return {};
 }
 

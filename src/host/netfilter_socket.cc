@@ -163,12 +163,12 @@ Result<> NetfilterSocket::dump(NetlinkMessage& message, const std::function<void
   });
 }
 
-Result<> NetfilterSocket::send_batch(Bytes batch, std::size_t acks) {
+Result<> NetfilterSocket::send_batch(Bytes batch, std::uint32_t messages) {
   if (auto sent = send(batch); !sent) return sent;
   return receive([&](const nlmsghdr& header, Bytes payload) -> Result<bool> {
-    if (header.nlmsg_type != NLMSG_ERROR) return false;
+    if (header.nlmsg_type != NLMSG_ERROR || header.nlmsg_seq > messages) return false;
     if (const int error = error_in(payload); error != 0) return fail_errno("netfilter", error);
-    return --acks == 0;
+    return header.nlmsg_seq + 1 == messages;
   });
 }
 

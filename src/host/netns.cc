@@ -3,13 +3,17 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <ctime>
 #include <memory>
 
 namespace sallyport::host {
@@ -55,23 +59,28 @@ Result<Fd> open_namespace(const std::string& name) {
   return ns;
 }
 
-Result<Fd> create_namespace(const std::string& name) {
+Result<Fd> create_namespace(const std::string& name, const std::function<Result<>()>& prepare) {
   if (auto ready = prepare_directory(); !ready) return std::unexpected(ready.error());
   const std::string path = path_of(name);
-  const Fd file(open(path.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0));
-  if (!file && errno == EEXIST) return fail(Code::conflict, "network namespace " + name + " exists");
-  if (!file) return fail_errno("create " + path);
-
   Result<> made;
+  bool named = false;
   std::thread([&] {
     if (unshare(CLONE_NEWNET) != 0) {
       made = fail_errno("unshare network namespace");
-    } else if (mount("/proc/thread-self/ns/net", path.c_str(), "none", MS_BIND, nullptr) != 0) {
-      made = fail_errno("mount --bind " + path);
+      return;
     }
+    if (prepare) made = prepare();
+    if (!made) return;
+    const Fd file(open(path.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0));
+    if (!file) {
+      made = errno == EEXIST ? fail(Code::conflict, "network namespace " + name + " exists") : fail_errno("create " + path);
+      return;
+    }
+    named = true;
+    if (mount("/proc/thread-self/ns/net", path.c_str(), "none", MS_BIND, nullptr) != 0) made = fail_errno("mount --bind " + path);
   }).join();
   auto ns = made ? open_namespace(name) : Result<Fd>(std::unexpected(made.error()));
-  if (!ns) (void)remove_namespace(name);
+  if (!ns && named) (void)remove_namespace(name);
   return ns;
 }
 
@@ -98,6 +107,24 @@ Result<std::vector<std::string>> namespaces_named(const std::string& prefix) {
     if (name.starts_with(prefix)) names.push_back(std::move(name));
   }
   return names;
+}
+
+std::optional<long> age_of_empty_name(const std::string& name) {
+  struct statfs system;
+  struct stat about;
+  const std::string path = path_of(name);
+  if (statfs(path.c_str(), &system) != 0 || stat(path.c_str(), &about) != 0) return std::nullopt;
+  if (static_cast<unsigned long>(system.f_type) == NSFS_MAGIC) return std::nullopt;
+  return time(nullptr) - about.st_mtime;
+}
+
+Result<std::uint64_t> namespace_cookie() {
+  const Fd any(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!any) return fail_errno("socket");
+  std::uint64_t cookie = 0;
+  socklen_t length = sizeof cookie;
+  if (getsockopt(any.get(), SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &length) != 0) return fail_errno("SO_NETNS_COOKIE");
+  return cookie;
 }
 
 Result<> enter_namespace(const Fd& ns) {

@@ -10,6 +10,7 @@
 
 #include "host/conntrack.h"
 #include "host/links.h"
+#include "host/loaded.h"
 #include "host/map_update.h"
 #include "host/netns.h"
 #include "host/nft.h"
@@ -26,6 +27,7 @@ constexpr std::string_view kAliasPrefix = "sallyport:";
 constexpr const char* kGuestSide = "sp-guest";
 constexpr const char* kUpSide = "sp-up";
 constexpr std::uint32_t kTproxyTable = 100;
+constexpr unsigned kLoopback = 1;
 
 std::string namespace_of(const SandboxNetwork& sandbox) { return std::string(kNamespacePrefix) + sandbox.id; }
 std::string uplink_of(unsigned slot) { return "spu" + std::to_string(slot); }
@@ -107,7 +109,7 @@ Result<> set_up_router(const NodeNetwork& node, const SandboxNetwork& sandbox, c
   if (auto made = links->add_veth({kUpSide, up_mac}, {uplink_of(sandbox.slot), host_mac}, host_ns, mtu); !made) return made;
   const auto up = links->find(kUpSide);
   if (!up) return std::unexpected(up.error());
-  return in_order([&] { return links->up(1); },  // lo
+  return in_order([&] { return links->up(kLoopback); },
                   [&] { return links->add_address(up->index, at.router_up4, 30); },
                   [&] { return links->add_address(up->index, at.router_up6, 64); },
                   [&] { return links->up(up->index); },
@@ -150,13 +152,41 @@ Result<> wait_for_link(const char* name, const Address& address6) {
 // The MTU of the way out: then nothing on the way from the guest has to tell anybody about a smaller one.
 unsigned uplink_mtu(Links& links) { return std::clamp(links.default_route_mtu().value_or(1500), 1280U, 1500U); }
 
+// Names in /run/netns are the machine's, routers a node's: each carries the mark of its node, lest two daemons in two
+// namespaces (the host is the one that the daemon runs in) sweep away each other's. On lo, as its alias, so that it comes and
+// goes with the namespace.
+Result<std::string> owner_mark() {
+  const auto cookie = namespace_cookie();
+  if (!cookie) return std::unexpected(cookie.error());
+  return "sallyport-node:" + std::to_string(*cookie);
+}
+
+bool is_ours(const std::string& name, const std::string& mark) {
+  constexpr long kOldEnough = 10;  // else another daemon may be making it just now
+  if (const auto age = age_of_empty_name(name)) return *age >= kOldEnough;
+  const auto ns = open_namespace(name);
+  if (!ns) return false;
+  const auto lo = in_namespace(*ns, []() -> Result<LinkInfo> {
+    auto links = Links::open();
+    if (!links) return std::unexpected(links.error());
+    return links->find("lo");
+  });
+  return lo && lo->alias == mark;
+}
+
 Result<> make_router(const NodeNetwork& node, const SandboxNetwork& sandbox) {
   const auto host_ns = this_namespace();
   if (!host_ns) return std::unexpected(host_ns.error());
   auto links = Links::open();
   if (!links) return std::unexpected(links.error());
   const unsigned mtu = uplink_mtu(*links);
-  const auto router = create_namespace(namespace_of(sandbox));
+  const auto mark = owner_mark();
+  if (!mark) return std::unexpected(mark.error());
+  const auto router = create_namespace(namespace_of(sandbox), [&]() -> Result<> {
+    auto inside = Links::open();
+    if (!inside) return std::unexpected(inside.error());
+    return inside->set_alias(kLoopback, *mark);
+  });
   if (!router) return std::unexpected(router.error());
   auto inside = in_namespace(*router, [&] { return set_up_router(node, sandbox, *host_ns, mtu); });
   if (!inside) return context("router", inside.error());
@@ -173,7 +203,7 @@ Result<> set_up_guest_side(const SandboxAddresses& at, const Mac& router_mac) {
                   [&] { return write_sysctl("net/ipv6/conf/eth0/accept_ra", "0"); },
                   [&] { return write_sysctl("net/ipv6/conf/eth0/accept_dad", "0"); },
                   [&] { return write_sysctl("net/ipv6/conf/eth0/router_solicitations", "0"); },
-                  [&] { return links->up(1); },
+                  [&] { return links->up(kLoopback); },
                   [&] { return links->add_address(link->index, at.guest4, at.guest_prefix4); },
                   [&] { return links->add_address(link->index, at.guest6, at.guest_prefix6); },
                   [&] { return links->up(link->index); },
@@ -212,10 +242,16 @@ Result<> keep_router_advertisements(Links& links) {
   return {};
 }
 
+// One per process, since the functions of network.h are free and the kernel's state that it mirrors is one as well.
+LoadedMaps& loaded_maps() {
+  static LoadedMaps maps;
+  return maps;
+}
+
 // After the new map is in force. What the map no longer opens is gone from the kernel's table, so that not even a
 // packet of the far end is taken for an answer; a DNS flow whose address is open now must not stay redirected.
-Result<Applied> cut_flows(const JudgementMap& map) {
-  auto flows = list_flows();
+Result<Applied> cut_flows(NetfilterSocket& socket, const Fd& router, const JudgementMap& map) {
+  auto flows = list_flows(socket);
   if (!flows) return std::unexpected(flows.error());
   Applied applied;
   std::vector<TrackedFlow> cut, stale;
@@ -230,9 +266,14 @@ Result<Applied> cut_flows(const JudgementMap& map) {
       stale.push_back(std::move(flow));
     }
   }
-  if (auto gone = delete_flows(cut); !gone) return std::unexpected(gone.error());
-  if (auto gone = delete_flows(stale); !gone) return std::unexpected(gone.error());
-  nudge(cut);
+  if (auto gone = delete_flows(socket, cut); !gone) return std::unexpected(gone.error());
+  if (auto gone = delete_flows(socket, stale); !gone) return std::unexpected(gone.error());
+  if (applied.cut > 0) {
+    (void)in_namespace(router, [&]() -> Result<> {
+      nudge(cut);
+      return {};
+    });
+  }
   return applied;
 }
 
@@ -273,18 +314,26 @@ Result<> attach_guest(const NodeNetwork& node, const SandboxNetwork& sandbox, in
 
 Result<Applied> apply(const NodeNetwork& node, const SandboxNetwork& sandbox, const AddressPolicy& policy) {
   if (auto ok = valid(node, sandbox); !ok) return std::unexpected(ok.error());
-  const JudgementMap map = judge(node, policy);
+  JudgementMap map = judge(node, policy);
   const auto router = open_namespace(namespace_of(sandbox));
   if (!router) return std::unexpected(router.error());
-  auto applied = in_namespace(*router, [&]() -> Result<Applied> {
-    if (auto loaded = load_judgements(map); !loaded) return std::unexpected(loaded.error());
-    return cut_flows(map);
-  });
+  auto known = loaded_maps().take(sandbox.id);
+  if (!known) {
+    auto socket = in_namespace(*router, [] { return NetfilterSocket::open(); });
+    if (!socket) return std::unexpected(socket.error());
+    known.emplace(std::move(*socket), std::nullopt);
+  }
+  const auto changed = load_judgements(known->socket, map, known->map ? &*known->map : nullptr);
+  if (!changed) return context("policy of " + sandbox.id, changed.error());
+  const auto applied = cut_flows(known->socket, *router, map);
   if (!applied) return context("policy of " + sandbox.id, applied.error());
+  known->map = std::move(map);
+  loaded_maps().put(sandbox.id, std::move(*known));
   return applied;
 }
 
 Result<> destroy(const NodeNetwork&, const SandboxNetwork& sandbox) {
+  (void)loaded_maps().take(sandbox.id);
   auto links = Links::open();
   if (!links) return std::unexpected(links.error());
   const auto list = links->list();
@@ -302,7 +351,11 @@ Result<std::vector<std::string>> leftovers() {
   auto names = namespaces_named(std::string(kNamespacePrefix));
   if (!names) return names;
   std::vector<std::string> ids;
-  for (const std::string& name : *names) ids.push_back(name.substr(kNamespacePrefix.size()));
+  const auto mark = owner_mark();
+  if (!mark) return std::unexpected(mark.error());
+  for (const std::string& name : *names) {
+    if (is_ours(name, *mark)) ids.push_back(name.substr(kNamespacePrefix.size()));
+  }
   auto links = Links::open();
   if (!links) return std::unexpected(links.error());
   const auto list = links->list();

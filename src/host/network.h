@@ -72,7 +72,7 @@ struct Applied {
 [[nodiscard]] Result<Applied> apply(const NodeNetwork& node, const SandboxNetwork& sandbox, const AddressPolicy& policy);
 // Idempotent; succeeds on any half-made state.
 [[nodiscard]] Result<> destroy(const NodeNetwork& node, const SandboxNetwork& sandbox);
-// Ids of sandboxes of which a namespace or link is left. destroy() with such an id finds its link whatever slot is given.
+// Ids of sandboxes of this node of which a namespace or link is left (those of a daemon in another namespace are not ours). destroy() with such an id finds its link whatever slot is given.
 [[nodiscard]] Result<std::vector<std::string>> leftovers();
 
 // The descriptors of firewall/control.h InheritedFd kTcp4..kConntrack, opened inside the router namespace, in that order.

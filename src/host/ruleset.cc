@@ -32,10 +32,6 @@ namespace sallyport::host {
 namespace {
 
 constexpr std::string_view kRouterTables = R"nft(
-table inet sallyport
-delete table inet sallyport
-table arp sallyport
-delete table arp sallyport
 
 # The neighbour table is one for the whole kernel: a guest that claims many addresses must not fill it.
 table arp sallyport {
@@ -46,8 +42,8 @@ table arp sallyport {
 }
 
 table inet sallyport {
-  map judge4 { type ipv4_addr : mark; flags interval; }
-  map judge6 { type ipv6_addr : mark; flags interval; }
+  map judge4 { type ipv4_addr : mark; flags interval; elements = { $judgements4 }; }
+  map judge6 { type ipv6_addr : mark; flags interval; elements = { $judgements6 }; }
 
   chain refuse {
     meta l4proto tcp reject with tcp reset
@@ -264,15 +260,13 @@ void append_ranges(std::string& out, std::string_view set, const std::vector<Add
   out += "}\n";
 }
 
-void append_map(std::string& out, std::string_view name, const std::vector<Judged>& entries, bool four) {
-  out += fmt::format("flush map inet sallyport {}\n", name);
-  if (entries.empty()) return;
-  out += fmt::format("add element inet sallyport {} {{ ", name);
+std::string elements_of(const std::vector<Judged>& entries, bool four) {
+  std::string out;
   for (const auto& entry : entries) {
     append_range(out, entry.range, four);
     fmt::format_to(std::back_inserter(out), " : {}, ", static_cast<std::uint32_t>(entry.judgement));
   }
-  out += "}\n";
+  return out;
 }
 
 }  // namespace
@@ -292,6 +286,7 @@ Address link_local_of(const std::array<std::uint8_t, 6>& mac) {
 }
 
 std::string router_ruleset(const NodeNetwork& node, unsigned slot) {
+  const JudgementMap map = judge(node, {});
   const SandboxAddresses at = addresses_of(node, slot);
   return fill(kRouterTables, {{"guest_mac", to_string(at.guest_mac)},
                               {"guest4", at.guest4.to_string()},
@@ -308,16 +303,9 @@ std::string router_ruleset(const NodeNetwork& node, unsigned slot) {
                               {"dns", std::to_string(kDnsMark)},
                               {"nudge", std::to_string(kNudgeMark)},
                               {"tproxy_port", std::to_string(kTproxyPort)},
-                              {"dns_port", std::to_string(kDnsPort)}}) +
-         replace_map(judge(node, {}));
-}
-
-std::string replace_map(const JudgementMap& map) {
-  std::string out;
-  out.reserve(64 + 48 * map.v4.size() + 96 * map.v6.size());
-  append_map(out, "judge4", map.v4, true);
-  append_map(out, "judge6", map.v6, false);
-  return out;
+                              {"dns_port", std::to_string(kDnsPort)},
+                              {"judgements4", elements_of(map.v4, true)},
+                              {"judgements6", elements_of(map.v6, false)}});
 }
 
 std::string node_ruleset(const NodeNetwork& node) {

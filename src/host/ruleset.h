@@ -34,13 +34,10 @@ struct JudgementMap {
 
 [[nodiscard]] JudgementMap judge(const NodeNetwork& node, const AddressPolicy& policy);
 
-// The whole table of a router namespace, with nothing open. Loading it again replaces it.
+// The tables of a new router namespace, with nothing open. (Nothing in it is replaced: the kernel would wait for RCU.)
 [[nodiscard]] std::string router_ruleset(const NodeNetwork& node, unsigned slot);
-// The table of the node itself.
+// The table of the node itself. Loading it again replaces it.
 [[nodiscard]] std::string node_ruleset(const NodeNetwork& node);
-// The map of one family as nft text: flush and fill, to be run in one transaction with the other family's.
-[[nodiscard]] std::string replace_map(const JudgementMap& map);
-
 // These three are the worker's too (firewall/control.h); a test holds the two places equal, since this folder knows only base.
 inline constexpr int kNflogGroup = 100;
 inline constexpr std::uint32_t kForwardedMark = 0x5a11;  // of conntrack entries

@@ -48,7 +48,7 @@ TEST_F(Lifecycle, creating_over_what_a_crash_left_works) {
   EXPECT_TRUE(create(network));
   // A name without a namespace, and a link without an alias: two places where a kill -9 may have struck.
   ASSERT_TRUE(remove(network));
-  lab::run("touch /run/netns/sp-" + network.id);
+  lab::run("touch -d '1 minute ago' /run/netns/sp-" + network.id);
   lab::run("ip -n " + internet.node_name() + " link add spu7 type veth peer name spx7");
   EXPECT_THAT(left(), Contains(network.id));
   EXPECT_TRUE(create(network));
@@ -64,6 +64,15 @@ TEST_F(Lifecycle, a_namespace_that_is_still_held_loses_its_link_at_once) {
   EXPECT_TRUE(remove(network));
   EXPECT_THAT(links(), Not(Contains("spu7")));
   EXPECT_TRUE(create(network));
+  EXPECT_TRUE(remove(network));
+}
+
+// Two daemons of one machine, in two namespaces: neither sweeps the other's sandboxes away.
+TEST_F(Lifecycle, the_sandboxes_of_another_node_are_not_ours) {
+  lab::Internet elsewhere;
+  ASSERT_TRUE(create(network));
+  EXPECT_THAT(*elsewhere.as_daemon([] { return leftovers(); }), Not(Contains(network.id)));
+  EXPECT_THAT(left(), Contains(network.id));
   EXPECT_TRUE(remove(network));
 }
 
