@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <utility>
@@ -38,7 +39,13 @@ std::size_t utf8_length(std::string_view text) {
 }
 
 void append_string(std::string& out, std::string_view text) {
+  const auto plain = [](unsigned char c) { return c >= 0x20 && c < 0x7F && c != '"' && c != '\\'; };
   out += '"';
+  if (std::ranges::all_of(text, plain)) {
+    out += text;
+    out += '"';
+    return;
+  }
   while (!text.empty()) {
     const unsigned char c = static_cast<unsigned char>(text.front());
     const std::size_t length = utf8_length(text);
@@ -57,19 +64,34 @@ void append_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
+void append_number(std::string& out, std::uint64_t number) {
+  const fmt::format_int text(number);
+  out.append(text.data(), text.size());
+}
+
 void append_endpoint(std::string& out, const std::optional<Endpoint>& endpoint) {
   if (!endpoint) {
     out += "null";
     return;
   }
+  const bool v4 = endpoint->address.is_v4();
+  const bool brackets = !v4 && endpoint->port != 0;
+  out += brackets ? "\"[" : "\"";
+  if (v4) {
+    const auto& raw = endpoint->address.raw();
+    for (std::size_t i = 12; i < raw.size(); ++i) {
+      if (i > 12) out += '.';
+      append_number(out, raw[i]);
+    }
+  } else {
+    out += endpoint->address.to_string();
+  }
+  if (brackets) out += ']';
+  if (endpoint->port != 0) {
+    out += ':';
+    append_number(out, endpoint->port);
+  }
   out += '"';
-  out += endpoint->port == 0 ? endpoint->address.to_string() : endpoint->to_string();
-  out += '"';
-}
-
-void append_number(std::string& out, std::uint64_t number) {
-  const fmt::format_int text(number);
-  out.append(text.data(), text.size());
 }
 
 // "2026-11-30T22:48:05.123Z". The part down to the second is formatted once per second.
@@ -135,6 +157,7 @@ void Audit::limit(std::uint64_t bytes, OnFull on_full) {
 }
 
 void Audit::rotate(Fd log) {
+  flush();
   log_ = std::move(log);
   struct stat status{};
   const bool file = ::fstat(log_.get(), &status) == 0 && S_ISREG(status.st_mode);
@@ -147,18 +170,33 @@ void Audit::write(const AuditRecord& record) noexcept {
     ++dropped_;
     return;
   }
+  const std::size_t before = pending_.size();
   try {
-    line_.clear();
-    append_line(line_, sandbox_, std::chrono::system_clock::now(), record);
-    const ssize_t written = ::write(log_.get(), line_.data(), line_.size());
-    if (written != static_cast<ssize_t>(line_.size())) ++dropped_;
-    if (written > 0) {
-      ++lines_;
-      bytes_ += static_cast<std::uint64_t>(written);
-    }
-    if (limit_ > 0 && bytes_ >= limit_ && on_full_ && !std::exchange(told_full_, true)) on_full_(bytes_);
+    append_line(pending_, sandbox_, std::chrono::system_clock::now(), record);
+    ++pending_lines_;
+    if (!schedule_ || pending_.size() >= kMaxPending)
+      flush();
+    else if (before == 0)
+      schedule_();
   } catch (...) {  // out of memory: the line is lost, the firewall is not
+    pending_.resize(before);
     ++dropped_;
+  }
+}
+
+void Audit::flush() noexcept {
+  if (pending_.empty()) return;
+  const ssize_t written = ::write(log_.get(), pending_.data(), pending_.size());
+  // A write that stops in the middle (disk full, file size limit) leaves a broken last line; the count says so.
+  const bool whole = written == static_cast<ssize_t>(pending_.size());
+  (whole ? lines_ : dropped_) += pending_lines_;
+  if (written > 0) bytes_ += static_cast<std::uint64_t>(written);
+  pending_.clear();
+  pending_lines_ = 0;
+  if (limit_ == 0 || bytes_ < limit_ || !on_full_ || std::exchange(told_full_, true)) return;
+  try {
+    on_full_(bytes_);
+  } catch (...) {  // told again by the next rotation's log
   }
 }
 

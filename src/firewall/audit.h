@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The egress log: one JSON line per connection at its end and per denied DNS query (schema v1, docs/egress-log.md).
-// A line is one write(2) on an O_APPEND descriptor, so lines never mix. Writing neither blocks nor throws: a line that
-// cannot be written whole is counted and dropped, because a full disk must not stop or open the firewall.
+// Whole lines leave in one write(2) on an O_APPEND descriptor, so lines never mix; those of one turn of the loop leave
+// together. Writing neither blocks nor throws: lines that cannot be written whole are counted and dropped, because a
+// full disk must not stop or open the firewall.
 #pragma once
 
 #include <chrono>
@@ -42,6 +43,7 @@ class Audit {
   using OnFull = std::function<void(std::uint64_t bytes)>;
 
   Audit() = default;  // nowhere yet: every line counts as dropped
+  ~Audit() { flush(); }
   explicit Audit(Fd log) { rotate(std::move(log)); }
 
   void name_sandbox(std::string id) { sandbox_ = std::move(id); }
@@ -50,7 +52,11 @@ class Audit {
   void limit(std::uint64_t bytes, OnFull on_full);
   void rotate(Fd log);
 
+  // Keeps the line until flush(), which `schedule` is asked for once; without this, each line is written at once.
+  void collect(std::function<void()> schedule) { schedule_ = std::move(schedule); }
+
   void write(const AuditRecord& record) noexcept;
+  void flush() noexcept;
 
   [[nodiscard]] std::uint64_t lines() const { return lines_; }
   [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
@@ -59,7 +65,10 @@ class Audit {
  private:
   Fd log_;
   std::string sandbox_;
-  std::string line_;  // reused
+  static constexpr std::size_t kMaxPending = 32U << 10;
+  std::string pending_;  // whole lines
+  std::uint64_t pending_lines_ = 0;
+  std::function<void()> schedule_;
   std::uint64_t limit_ = 0;  // 0: none
   OnFull on_full_;
   bool told_full_ = false;

@@ -119,39 +119,44 @@ net::Task<bool> TcpSession::find_addresses(const Decision& decision, std::vector
     out.push_back(flow_.destination);
     co_return true;
   }
-  auto found = co_await net::await_asio(room_.reactor, room_.resolver.resolve(*flow_.name, true, true));
-  if (bell_.cancelled()) co_return false;
-  if (!found) {
-    co_await give_up("resolve_failed", std::move(found.error().message), false);
+  auto addresses = room_.resolver.known(*flow_.name);
+  if (addresses.empty()) {
+    auto found = co_await net::await_asio(room_.reactor, room_.resolver.resolve(*flow_.name, true, true));
+    if (bell_.cancelled()) co_return false;
+    if (!found) {
+      co_await give_up("resolve_failed", std::move(found.error().message), false);
+      co_return false;
+    }
+    if (found->addresses.empty()) {
+      co_await give_up("name_not_found", fmt::format("no address, DNS rcode {}", found->rcode), false);
+      co_return false;
+    }
+    addresses = std::move(found->addresses);
+  }
+  if (auto denied = choose(addresses, out)) {
+    co_await refuse(std::move(*denied), fmt::format("{} resolves to {}", *flow_.name, addresses.front().to_string()));
     co_return false;
   }
-  if (found->addresses.empty()) {
-    co_await give_up("name_not_found", fmt::format("no address, DNS rcode {}", found->rcode), false);
-    co_return false;
-  }
-  std::optional<Decision> denied;
-  for (const Address& address : found->addresses) {
-    Decision judged = decide_dial(room_.gate.policy(), room_.gate.boundary(), address);
-    if (is_own(address)) judged = {.access = Access::deny, .reason = Reason::boundary};
-    if (judged.access == Access::allow)
-      out.push_back({address, flow_.destination.port});
-    else if (!denied)
-      denied = std::move(judged);
-  }
-  if (out.empty()) {
-    co_await refuse(*denied, fmt::format("{} resolves to {}", *flow_.name, found->addresses.front().to_string()));
-    co_return false;
-  }
-  // The family that the guest chose is the one it can judge the latency of.
-  const bool v4 = flow_.destination.address.is_v4();
-  std::vector<Endpoint> others;
-  std::erase_if(out, [&](const Endpoint& e) {
-    if (e.address.is_v4() == v4) return false;
-    others.push_back(e);
-    return true;
-  });
-  out.insert(out.end(), others.begin(), others.end());
   co_return true;
+}
+
+// Those that may be dialled, of the guest's own family first: that is the one it can judge the latency of. If there is
+// none: why.
+std::optional<Decision> TcpSession::choose(const std::vector<Address>& addresses, std::vector<Endpoint>& out) const {
+  std::optional<Decision> denied;
+  for (const bool own_family : {true, false}) {
+    for (const Address& address : addresses) {
+      if ((address.is_v4() == flow_.destination.address.is_v4()) != own_family) continue;
+      Decision judged = decide_dial(room_.gate.policy(), room_.gate.boundary(), address);
+      if (is_own(address)) judged = {.access = Access::deny, .reason = Reason::boundary};
+      if (judged.access == Access::allow)
+        out.push_back({address, flow_.destination.port});
+      else if (!denied)
+        denied = std::move(judged);
+    }
+  }
+  if (!out.empty()) return std::nullopt;
+  return denied;
 }
 
 // Asks the Postgres server for TLS in our turn; without its yes nothing goes there.

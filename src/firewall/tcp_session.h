@@ -65,6 +65,7 @@ class TcpSession final : public Gate::Flow {
   net::Task<> refuse(policy::Decision decision, std::string detail = {});
   net::Task<> give_up(std::string_view reason, std::string detail, bool tell);
   net::Task<bool> find_addresses(const policy::Decision& decision, std::vector<Endpoint>& out);
+  std::optional<policy::Decision> choose(const std::vector<Address>& addresses, std::vector<Endpoint>& out) const;
   net::Task<bool> ask_for_tls();
   [[nodiscard]] std::string last_words(std::string_view reason) const;
   [[nodiscard]] bool is_own(const Address& address) const;

@@ -147,6 +147,8 @@ Worker::Worker(asio::io_context& io, WorkerSockets sockets, const WorkerOptions&
 Worker::~Worker() = default;
 
 void Worker::start() {
+  reactor_.at_end_of_turn([this] { audit_.flush(); });
+  audit_.collect([this] { reactor_.want_end_of_turn(); });
   tasks_.spawn(relays_.sweep());
   serve(std::move(sockets_.tcp4));
   serve(std::move(sockets_.tcp6));

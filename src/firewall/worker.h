@@ -55,6 +55,7 @@ class Worker {
   class CurrentResolver final : public Resolver {
    public:
     boost::asio::awaitable<Result<Resolution>> resolve(std::string name, bool want4, bool want6) override;
+    std::vector<Address> known(const std::string& name) override { return current ? current->known(name) : std::vector<Address>(); }
     boost::asio::awaitable<Result<std::vector<std::uint8_t>>> query(std::string name, std::uint16_t type) override;
     std::shared_ptr<Resolver> current;
   };

@@ -55,7 +55,8 @@ int error_of(const Socket& socket) {
 
 Task<Result<Dialled>> dial(Bell& bell, std::vector<Endpoint> endpoints, DialOptions options) {
   if (endpoints.size() > options.max_attempts) endpoints.resize(options.max_attempts);
-  Result<Dialled> last = fail(Code::not_found, "no address to connect to");
+  if (endpoints.empty()) co_return fail(Code::not_found, "no address to connect to");
+  Error last{Code::unavailable, {}};
   std::vector<Attempt> running;
   std::size_t next = 0;
   const Clock::time_point deadline = Clock::now() + options.deadline;
@@ -69,7 +70,7 @@ Task<Result<Dialled>> dial(Bell& bell, std::vector<Endpoint> endpoints, DialOpti
       if (!socket.writable()) {
         ++attempt;
       } else if (socket.failed()) {  // refused, unreachable, or accepted and reset at once
-        last = failed(attempt->endpoint, error_of(socket));
+        last = failed(attempt->endpoint, error_of(socket)).error();
         attempt = running.erase(attempt);
       } else {
         co_return Dialled{std::move(attempt->socket), attempt->endpoint};
@@ -80,7 +81,7 @@ Task<Result<Dialled>> dial(Bell& bell, std::vector<Endpoint> endpoints, DialOpti
     while (next < endpoints.size() && (running.empty() || timer.expired())) {
       auto attempt = begin(bell, endpoints[next++], options.speaks_first);
       if (!attempt) {
-        last = std::unexpected(std::move(attempt.error()));
+        last = std::move(attempt.error());
         continue;
       }
       running.push_back(std::move(*attempt));
@@ -88,7 +89,7 @@ Task<Result<Dialled>> dial(Bell& bell, std::vector<Endpoint> endpoints, DialOpti
       timer.start(more ? std::min<Clock::duration>(options.head_start, deadline - now) : deadline - now);
       break;
     }
-    if (running.empty()) co_return last;
+    if (running.empty()) co_return std::unexpected(std::move(last));
     if (timer.expired()) timer.start(std::max<Clock::duration>(deadline - Clock::now(), Clock::duration::zero()));
     co_await bell.wait();
   }

@@ -82,7 +82,13 @@ void Reactor::turn() {
   }
   in_turn_ = false;
   if (!ready_.empty()) soon();
+  if (std::exchange(end_wanted_, false) && end_action_) end_action_();
   arm_clock();
+}
+
+void Reactor::want_end_of_turn() {
+  end_wanted_ = true;
+  if (!in_turn_) soon();
 }
 
 bool Reactor::raise_flags() {
@@ -91,6 +97,7 @@ bool Reactor::raise_flags() {
     const std::uint32_t what = events_[static_cast<std::size_t>(i)].events;
     Socket& socket = *static_cast<Socket*>(events_[static_cast<std::size_t>(i)].data.ptr);
     if (what & (EPOLLERR | EPOLLHUP)) socket.failed_ = true;
+    if (what & EPOLLPRI) socket.urgent_ = true;
     if (what & EPOLLRDHUP) socket.peer_finished_ = true;
     if (what & (EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP)) socket.readable_ = true;
     if (what & (EPOLLOUT | EPOLLERR | EPOLLHUP)) socket.writable_ = true;

@@ -21,7 +21,7 @@
 #include <chrono>
 #include <coroutine>
 #include <cstdint>
-#include <span>
+#include <functional>
 
 #include "base/fd.h"
 
@@ -112,7 +112,7 @@ class Socket {
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] bool open() const { return static_cast<bool>(fd_); }
   // From here on events ring `bell`. The first call is the one epoll_ctl of the socket's life.
-  [[nodiscard]] bool watch(Bell& bell, std::uint32_t events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET);
+  [[nodiscard]] bool watch(Bell& bell, std::uint32_t events = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP | EPOLLET);
   [[nodiscard]] bool watched() const { return bell_ != nullptr; }
   // No events until resume(): for a listener that cannot be served now.
   void pause(Reactor& reactor);
@@ -123,6 +123,7 @@ class Socket {
   [[nodiscard]] bool writable() const { return writable_; }
   [[nodiscard]] bool peer_finished() const { return peer_finished_; }  // FIN has come; there may be bytes before it
   [[nodiscard]] bool failed() const { return failed_; }                // EPOLLERR or EPOLLHUP
+  [[nodiscard]] bool urgent() const { return urgent_; }                // there was urgent data
   void not_readable() { readable_ = peer_finished_ || failed_; }  // an end that is known needs no further edge
   void not_writable() { writable_ = false; }
   void expect_events() { readable_ = writable_ = false; }  // after connect(), or when nothing can have come yet
@@ -139,6 +140,7 @@ class Socket {
   bool writable_ = true;
   bool peer_finished_ = false;
   bool failed_ = false;
+  bool urgent_ = false;
 };
 
 class Reactor {
@@ -149,6 +151,9 @@ class Reactor {
   ~Reactor();
 
   [[nodiscard]] boost::asio::io_context& io() { return io_; }
+  // Called at the end of each turn in which somebody asked for it; outside a turn one is made.
+  void at_end_of_turn(std::function<void()> action) { end_action_ = std::move(action); }
+  void want_end_of_turn();
 
  private:
   friend Bell;
@@ -170,6 +175,8 @@ class Reactor {
   boost::intrusive::list<Bell, boost::intrusive::constant_time_size<false>> ready_;
   boost::intrusive::multiset<Timer, boost::intrusive::compare<Timer::Earlier>, boost::intrusive::constant_time_size<false>>
       timers_;
+  std::function<void()> end_action_;
+  bool end_wanted_ = false;
   bool in_turn_ = false;
   bool soon_ = false;
   std::array<epoll_event, 128> events_;

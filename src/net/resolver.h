@@ -27,6 +27,13 @@ class Resolver {
   // Resolution with its rcode. `name` in presentation form, trailing dot or not.
   virtual boost::asio::awaitable<Result<Resolution>> resolve(std::string name, bool want4, bool want6) = 0;
 
+  // The addresses known at this moment, without asking anybody; empty when resolve() has to be asked. For the path of a
+  // connection, which then waits for nothing.
+  [[nodiscard]] virtual std::vector<Address> known(const std::string& name) {
+    (void)name;
+    return {};
+  }
+
   // The whole answer to one question (class IN) as a DNS message, rcode and CNAME chain included; its id, flags and OPT are the
   // resolver's own and the caller replaces them. A message of any rcode is a value.
   virtual boost::asio::awaitable<Result<std::vector<std::uint8_t>>> query(std::string name, std::uint16_t type) = 0;

@@ -83,7 +83,7 @@ Relay::Relay(RelayRoom& room, Bell& bell, Socket& client, Socket& upstream, std:
       born_(Clock::now()),
       active_(born_) {
   // Whoever read it gave back what it took for it; here it counts as any bytes that wait.
-  if (!first.empty() && !keep(up_, first)) up_.refused = true;
+  if (!first.empty() && !keep(up_, std::move(first))) up_.refused = true;
   room_.relays_.push_back(*this);
 }
 
@@ -155,6 +155,7 @@ Relay::Pumped Relay::copy(Direction& direction, const Direction& other) {
   const bool roomy = room_.buffered_.take(size);
   if (roomy) room_.buffered_.give(size);
 
+  const bool finished = direction.from.peer_finished();
   ssize_t got = ::recv(from, scratch, size, roomy ? 0 : MSG_PEEK);
   if (got < 0) {
     if (errno == EINTR) return Pumped::more;
@@ -168,14 +169,10 @@ Relay::Pumped Relay::copy(Direction& direction, const Direction& other) {
   }
   auto count = static_cast<std::size_t>(got);
   if (roomy && count < size) {
+    // Fewer bytes than asked for, and the FIN was there before the call: these are the last (a read stops early only
+    // at urgent data). The FIN leaves with them.
+    direction.ended = finished && !direction.from.urgent();
     direction.from.not_readable();
-    // A FIN that is known to be there leaves with the bytes before it. (After urgent data there may be more bytes.)
-    while (direction.from.peer_finished() && count < size && !direction.ended) {
-      got = ::recv(from, scratch + count, size - count, 0);
-      if (got < 0) break;
-      direction.ended = got == 0;
-      count += static_cast<std::size_t>(got);
-    }
   }
 
   if (direction.moved > 0 && !std::exchange(direction.no_delay, true)) set(to, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -190,7 +187,7 @@ Relay::Pumped Relay::copy(Direction& direction, const Direction& other) {
   if (!roomy && written > 0) (void)::recv(from, scratch, written, MSG_TRUNC);  // read before: cannot fail
   if (written < count) {
     direction.to.not_writable();
-    if (roomy && !keep(direction, {scratch + written, count - written})) return Pumped::reset;
+    if (roomy && !keep(direction, {scratch + written, scratch + count})) return Pumped::reset;
     return Pumped::waiting;
   }
   if (count == size && direction.moved >= kSpliceAfter) direction.bulk = true;
@@ -259,9 +256,9 @@ bool Relay::flush(Direction& direction) {
   return true;
 }
 
-bool Relay::keep(Direction& direction, std::span<const std::uint8_t> rest) {
+bool Relay::keep(Direction& direction, std::vector<std::uint8_t> rest) {
   if (!room_.buffered_.take(rest.size())) return false;
-  direction.kept.assign(rest.begin(), rest.end());
+  direction.kept = std::move(rest);
   direction.kept_from = 0;
   return true;
 }

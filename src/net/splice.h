@@ -18,7 +18,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "base/fd.h"
@@ -123,7 +122,7 @@ class Relay final : private Aging {
   Pumped copy(Direction& direction, const Direction& other);
   Pumped splice_some(Direction& direction);
   bool flush(Direction& direction);       // false: the far side is gone
-  bool keep(Direction& direction, std::span<const std::uint8_t> rest);
+  bool keep(Direction& direction, std::vector<std::uint8_t> rest);
   void finish(Direction& direction, const Direction& other);
   void drop(Direction& direction);
   void grow_old(Clock::time_point now) override;

@@ -5,13 +5,17 @@
 // destructors of its locals, which is how a stop cancels. A TaskGroup owns the outermost ones, so none is detached.
 #pragma once
 
+#include <array>
 #include <boost/intrusive/list.hpp>
 #include <coroutine>
+#include <cstddef>
 #include <exception>
+#include <new>
 #include <optional>
 #include <utility>
 
 #include "base/check.h"
+#include "base/sanitizers.h"
 
 namespace sallyport::net {
 
@@ -20,7 +24,57 @@ class Task;
 
 namespace detail {
 
+// Frames of finished tasks, kept by size for the next ones: a connection makes seven, most of them too large for malloc's
+// own fast path. One list per thread, bounded.
+class FramePool {
+ public:
+  static void* take(std::size_t size) {
+    const std::size_t index = slot(size);
+    if (index >= kSlots) return ::operator new(size);
+    List& list = lists().all[index];
+    if (list.head == nullptr) return ::operator new((index + 1) * kStep);
+    --list.count;
+    return std::exchange(list.head, list.head->next);
+  }
+  static void give(void* frame, std::size_t size) {
+    const std::size_t index = slot(size);
+    if (index >= kSlots || lists().all[index].count >= kKept) return ::operator delete(frame);
+    List& list = lists().all[index];
+    list.head = ::new (frame) Free{list.head};
+    ++list.count;
+  }
+
+ private:
+  static constexpr std::size_t kStep = 128;
+  static constexpr std::size_t kSlots = 24;
+  static constexpr std::size_t kKept = 64;
+  struct Free {
+    Free* next;
+  };
+  struct List {
+    Free* head;
+    std::size_t count;
+  };
+  struct Lists {
+    std::array<List, kSlots> all{};
+    ~Lists() {
+      for (List& list : all) {
+        list.count = kKept;  // whatever is freed later at the thread's end goes straight back
+        while (list.head != nullptr) ::operator delete(std::exchange(list.head, list.head->next));
+      }
+    }
+  };
+  static constexpr std::size_t slot(std::size_t size) { return kAddressSanitizer ? kSlots : (size - 1) / kStep; }
+  static Lists& lists() {
+    static thread_local Lists lists;
+    return lists;
+  }
+};
+
 struct PromiseBase {
+  static void* operator new(std::size_t size) { return FramePool::take(size); }
+  static void operator delete(void* frame, std::size_t size) { FramePool::give(frame, size); }
+
   std::coroutine_handle<> continuation = std::noop_coroutine();
   std::exception_ptr failure;
 

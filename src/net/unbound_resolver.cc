@@ -93,6 +93,7 @@ class UnboundResolver::Impl : public std::enable_shared_from_this<Impl> {
   void close();
   asio::awaitable<Result<Resolution>> resolve(std::string name, bool want4, bool want6);
   asio::awaitable<Result<Answer>> query(std::string name, std::uint16_t type);
+  std::vector<Address> known(const std::string& name);
 
  private:
   using Timer = std::shared_ptr<asio::steady_timer>;
@@ -299,6 +300,17 @@ asio::awaitable<Result<Resolver::Resolution>> UnboundResolver::Impl::resolve(std
   co_return resolution;
 }
 
+// One family that is known will do: a name with addresses of one family only has nothing to cache for the other.
+std::vector<Address> UnboundResolver::Impl::known(const std::string& name) {
+  const std::string key = canonical(name);
+  const Clock::time_point now = Clock::now();
+  std::vector<Address> out;
+  for (const std::uint16_t type : {dns::kAaaa, dns::kA}) {
+    if (const auto* found = cache_.find(key_of(key, type), now)) out.insert(out.end(), found->begin(), found->end());
+  }
+  return out;
+}
+
 UnboundResolver::UnboundResolver(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 UnboundResolver::~UnboundResolver() { impl_->close(); }
 
@@ -317,6 +329,8 @@ Result<std::unique_ptr<UnboundResolver>> UnboundResolver::make(asio::any_io_exec
 asio::awaitable<Result<Resolver::Resolution>> UnboundResolver::resolve(std::string name, bool want4, bool want6) {
   return impl_->resolve(std::move(name), want4, want6);
 }
+
+std::vector<Address> UnboundResolver::known(const std::string& name) { return impl_->known(name); }
 
 asio::awaitable<Result<Answer>> UnboundResolver::query(std::string name, std::uint16_t type) {
   return impl_->query(std::move(name), type);

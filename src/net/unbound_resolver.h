@@ -36,6 +36,7 @@ class UnboundResolver final : public Resolver {
   UnboundResolver& operator=(const UnboundResolver&) = delete;
 
   boost::asio::awaitable<Result<Resolution>> resolve(std::string name, bool want4, bool want6) override;
+  std::vector<Address> known(const std::string& name) override;
   boost::asio::awaitable<Result<std::vector<std::uint8_t>>> query(std::string name, std::uint16_t type) override;
 
  private:
