@@ -30,7 +30,7 @@ int list_images(const Client& client, Session& session, bool as_json) {
   }
   std::vector<std::vector<std::string>> rows = {{"NAME", "SIZE", "CREATED", "DIGEST"}};
   for (const auto& image : images->get_array()) {
-    const auto size = number_member(image, "size", -1);
+    const auto size = number_member(image, "sizeBytes", -1);
     const auto created = number_member(image, "createdAt");
     rows.push_back({printable(text_member(image, "name")),
                     size < 0 ? "-" : format_size(static_cast<std::uint64_t>(size)),

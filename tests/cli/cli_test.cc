@@ -423,7 +423,7 @@ TEST_F(Cli, egress_is_a_table_or_the_lines_themselves) {
 TEST_F(Cli, images_are_listed_built_and_deleted) {
   answer(
       "GET /sallyport/v1/images",
-      R"({"images":[{"name":"base","size":123456789,"createdAt":1000,"digest":"sha256:abcdef"}]})");
+      R"({"images":[{"name":"base","sizeBytes":123456789,"createdAt":1000,"digest":"sha256:abcdef"}]})");
   EXPECT_THAT(run({"image", "ls"}).out, HasSubstr("123.5 MB"));
   answers_["POST /sallyport/v1/images"] = {
       200, {"{\"progress\":\"unpacking\"}\n", "{\"image\":{\"name\":\"base\"}}\n"}};

@@ -7,6 +7,8 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <random>
 #include <set>
 
@@ -28,18 +30,23 @@ std::vector<std::string> labels_of(std::string_view text) {
   return labels;
 }
 
-// The wildcard rules once more, by regular expression.
+// The wildcard rules once more, by regular expression. Compiling is what costs, so each pattern is
+// compiled once.
 bool naive_match(std::string_view pattern, std::string_view name) {
+  static std::map<std::string, std::unique_ptr<RE2>, std::less<>> compiled;
   if (pattern == "*") return !name.empty();
-  std::string expression;
-  const auto labels = labels_of(pattern);
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (i > 0) expression += "\\.";
-    expression += labels[i] != "*" ? RE2::QuoteMeta(labels[i])
-                  : i == 0         ? "[^.]+(\\.[^.]+)*"
-                                   : "[^.]+";
+  auto& matcher = compiled[std::string(pattern)];
+  if (!matcher) {
+    std::string expression;
+    const auto labels = labels_of(pattern);
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      if (i > 0) expression += "\\.";
+      const bool star = labels[i] == "*";
+      expression += !star ? RE2::QuoteMeta(labels[i]) : i == 0 ? "[^.]+(\\.[^.]+)*" : "[^.]+";
+    }
+    matcher = std::make_unique<RE2>(expression);
   }
-  return RE2::FullMatch(re2::StringPiece(name.data(), name.size()), expression);
+  return RE2::FullMatch(re2::StringPiece(name.data(), name.size()), *matcher);
 }
 
 bool better(std::string_view a, std::string_view b) {
