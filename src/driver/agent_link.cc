@@ -67,7 +67,7 @@ void AgentLink::flush() {
 asio::awaitable<void> AgentLink::write_loop() {
   const auto self = shared_from_this();
   std::string block;
-  while (open()) {
+  while (socket_.is_open()) {
     block.clear();
     while (block.size() < kWriteSize) {
       const Bytes more = session_.next_output();
@@ -80,6 +80,7 @@ asio::awaitable<void> AgentLink::write_loop() {
   }
   // Here and not in the completion handler, which runs later: a flush() in between would be lost.
   writing_ = false;
+  if (session_.failed()) close();
 }
 
 Result<int> AgentLink::request(std::string_view method, std::string_view path, std::string body) {

@@ -69,6 +69,12 @@ struct AgentSession::Callbacks {
     return 0;
   }
 
+  // We never send one by ourselves: the peer broke the protocol, and this is the farewell.
+  static int on_send(nghttp2_session*, const nghttp2_frame* frame, void* user) {
+    if (frame->hd.type == NGHTTP2_GOAWAY) static_cast<AgentSession*>(user)->failed_ = true;
+    return 0;
+  }
+
   static int on_close(nghttp2_session*, std::int32_t id, std::uint32_t error, void* user) {
     Stream* stream = find(user, id);
     if (stream == nullptr) return 0;
@@ -103,6 +109,7 @@ AgentSession::AgentSession() {
   nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, &Callbacks::on_data);
   nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, &Callbacks::on_frame);
   nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, &Callbacks::on_close);
+  nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, &Callbacks::on_send);
   nghttp2_option_set_no_auto_window_update(options, 1);  // a window opens when its reader has taken the bytes
   nghttp2_option_set_max_deflate_dynamic_table_size(options, kHpackTable);
   CHECK(nghttp2_session_client_new2(&session_, callbacks, this, options) == 0);

@@ -30,7 +30,8 @@ class AgentSession {
   AgentSession(const AgentSession&) = delete;
   AgentSession& operator=(const AgentSession&) = delete;
 
-  // False: the peer broke the protocol, the connection must be dropped.
+  // False: the connection must be dropped. A broken protocol may also show in next_output(), which then gives the farewell:
+  // look at failed() after it.
   [[nodiscard]] bool receive(Bytes bytes);
   // Bytes to send next, empty when there is nothing. Valid until the next call of anything here.
   [[nodiscard]] Bytes next_output();

@@ -42,6 +42,10 @@ constexpr int kCannotRun = 126;
     }
     ::umount2("/sys/fs/cgroup/unified", MNT_DETACH);
   }
+  if (!program.netns.empty()) {
+    const int space = ::open(program.netns.c_str(), O_RDONLY | O_CLOEXEC);
+    if (space < 0 || ::setns(space, CLONE_NEWNET) != 0) ::_exit(kCannotRun);
+  }
   const int null = ::open("/dev/null", O_RDWR);
   if (output < 0) output = null;
   // Upwards first: the wanted descriptor may be 0 to 3 itself.
