@@ -132,7 +132,7 @@ def test_egress_shows_what_was_refused_and_why(cli):
 def test_without_a_daemon_the_cli_says_how_to_start_it(node):
     program = f"{bin_dir()}/sandbox"
     ran = subprocess.run([program, "ls"], capture_output=True, text=True,
-                         env={**os.environ, "SANDBOX_URL": "unix:/nonexistent/sandboxd.sock"}, timeout=30)
+                         env={**os.environ, "SALLYPORT_API": "unix:/nonexistent/sandboxd.sock"}, timeout=30)
     assert ran.returncode != 0 and "sandboxd" in ran.stderr
 
 
