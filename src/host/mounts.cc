@@ -137,7 +137,9 @@ Result<> unmount_all(const std::string& path) {
 }
 
 Result<> make_directory(const std::string& path, unsigned mode) {
-  if (mkdir(path.c_str(), mode) != 0 && errno != EEXIST) return fail_errno("mkdir " + path);
+  if (mkdir(path.c_str(), mode) != 0) return errno == EEXIST ? Result<>{} : fail_errno("mkdir " + path);
+  // The daemon's umask lets nobody else in; this directory may have other readers.
+  if (chmod(path.c_str(), mode) != 0) return fail_errno("chmod " + path);
   return {};
 }
 

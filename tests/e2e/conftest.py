@@ -25,12 +25,10 @@ def node():
     """The lab with a running daemon and a base image."""
     lab_was_up = os.path.exists("/run/netns/" + os.environ.get("LAB_PREFIX", "splab-") + "node")
     harness.subprocess.run([harness.LAB, "up"], check=True)
+    harness.subprocess.run([harness.LAB, "image"], check=True)
     node = harness.Node()
     daemon_was_up = node.lab("sandboxd", "status", check=False).returncode == 0
     node.lab("sandboxd", "start")
-    if not node.api("GET", "/sallyport/v1/images").get("images"):
-        built = node.cli("image", "build", timeout=900)
-        assert built.code == 0, built.err
     yield node
     if not lab_was_up:
         harness.subprocess.run([harness.LAB, "down"], check=True)
