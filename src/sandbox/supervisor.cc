@@ -100,6 +100,8 @@ Result<Supervisor::LivePtr> Supervisor::make_live(store::SessionRecord record, c
   live->driver.slot = live->record.slot;
   live->driver.resources = {.vcpus = sandbox.vcpus, .memory_bytes = static_cast<std::uint64_t>(sandbox.memory_mb) << 20,
                             .disk_bytes = settings_.disk_bytes};
+  const host::SandboxAddresses addresses = doors_.network.addresses(live->record.slot);
+  live->driver.resolvers = {addresses.router4, addresses.router6};
   live->driver.attach_network = [this, id = live->id(), slot = live->record.slot](int pid) {
     return doors_.network.attach_guest({id, slot}, pid);
   };
