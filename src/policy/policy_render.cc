@@ -3,6 +3,7 @@
 // grammar (spec 2.3).
 #include <string>
 
+#include "policy/match_json.h"
 #include "policy/policy_json.h"
 #include "policy/rule_json.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of one domain from and to JSON: match, transform, forwardURL, response (spec 2.1;
-// refusals ). Used by policy_json.h alone.
+// The rules of one domain from and to JSON: transform, forwardURL, response (spec 2.1;
+// refusals ). Used by policy_json.h alone.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,11 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "policy/match_json.h"
 #include "policy/policy.h"
 
 namespace sallyport::policy {
 
-inline constexpr std::size_t kMaxMatchText = 4096;  // bytes of one exact, startsWith or regex
-inline constexpr std::size_t kMaxMatchEntries =
-    32;  // methods, queryString, headers of one match, each
-inline constexpr std::size_t kMaxRegexes = 1024;    // in one policy
 inline constexpr std::size_t kMaxRuleHeaders = 64;  // set by one rule
 inline constexpr std::size_t kMaxHeaderName = 256;
 inline constexpr std::size_t kMaxHeaderValue = 16U << 10;
@@ -25,11 +22,6 @@ inline constexpr std::size_t kMaxForwardUrl = 2048;
 inline constexpr std::size_t kMaxResponseBody = 64U << 10;
 
 inline constexpr std::string_view kRedacted = "<redacted>";
-
-// What is counted over the whole policy while it is read.
-struct RuleBudget {
-  std::size_t regexes = 0;
-};
 
 // "$.allow.x[0].match: must not be empty", with a path of sane length.
 [[nodiscard]] std::unexpected<Error> refuse(std::string_view path, std::string_view reason);
@@ -47,6 +39,5 @@ struct RuleBudget {
 
 enum class Secrets { revealed, redacted };
 [[nodiscard]] json::value render_rule(const Rule& rule, Secrets secrets);
-[[nodiscard]] json::value render_match(const RequestMatch& match);
 
 }  // namespace sallyport::policy
