@@ -2,7 +2,11 @@
 // Making, remaking and removing: nothing is left after any of it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <thread>
 
 #include "host/fixture.h"
 #include "host/links.h"
@@ -120,6 +124,55 @@ TEST_F(Lifecycle, before_the_first_policy_nothing_passes) {
   sandbox.worker.clear();
   EXPECT_EQ(lab::dial(sandbox.guest->ns, "198.19.1.1:80").error, ECONNREFUSED);
   EXPECT_THAT(internet.seen(), testing::IsEmpty());
+}
+
+TEST_F(Lifecycle, many_sandboxes_are_made_and_removed_at_once) {
+  std::vector<std::thread> threads;
+  std::vector<std::string> errors(8);
+  for (unsigned i = 0; i < errors.size(); ++i) {
+    threads.emplace_back([&, i] {
+      (void)enter_namespace(internet.node_ns);
+      const SandboxNetwork mine{network.id + "_" + std::to_string(i), 100 + i};
+      AddressPolicy policy;
+      policy.forward_all = true;
+      for (int round = 0; round < 3 && errors[i].empty(); ++round) {
+        const auto note = [&](const auto& result) {
+          if (!result) errors[i] += result.error().message + "\n";
+        };
+        note(create_router(internet.node, mine));
+        note(open_worker_sockets(internet.node, mine));
+        note(host::apply(internet.node, mine, policy));
+        note(host::apply(internet.node, mine, {}));
+        note(destroy(internet.node, mine));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& error : errors) EXPECT_EQ(error, "");
+  EXPECT_THAT(left(), testing::IsEmpty());
+}
+
+// kill -9 of the daemon at any moment: what is left is found and removed, and the next one can be made.
+TEST_F(Lifecycle, a_daemon_killed_at_any_moment_leaves_what_can_be_removed) {
+  for (unsigned i = 0; i < 25; ++i) {
+    const pid_t daemon = fork();
+    if (daemon == 0) {
+      (void)enter_namespace(internet.node_ns);
+      for (;;) {
+        (void)create_router(internet.node, network);
+        (void)destroy(internet.node, network);
+      }
+    }
+    usleep(1000 * (i * 7 % 60));
+    kill(daemon, SIGKILL);
+    waitpid(daemon, nullptr, 0);
+    const auto made = create(network);
+    EXPECT_TRUE(made) << made.error().message;
+    EXPECT_TRUE(remove(network));
+    EXPECT_THAT(left(), testing::IsEmpty());
+    EXPECT_THAT(links(), Not(Contains("spu7")));
+  }
+  lab::run("! test -e /run/netns/sp-" + network.id);
 }
 
 // Replaces the table of a former daemon in one step.
