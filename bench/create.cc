@@ -18,7 +18,6 @@
 #include "driver/agent_client.h"
 #include "driver/image.h"
 #include "driver/oci.h"
-#include "host/disk.h"
 
 namespace {
 
@@ -88,7 +87,7 @@ int run(const std::string& state, int runs) {
       return 1;
     }
   }
-  for (const auto& path : *host::mounts_below(run_dir)) (void)host::unmount_base(path);
+  driver->reset();
   std::filesystem::remove_all(run_dir);
   print("driver start", starts);
   print("nothing to first output", outputs);

@@ -18,9 +18,11 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -92,9 +94,6 @@ OciMachine look_at_machine() {
                                           : exists("/sys/fs/cgroup/cpuset/cpuset.cpus");
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0) machine.max_open_files = files.rlim_max;
-  for (const char* path : {"/dev/net/tun", "/dev/fuse"}) {
-    if (exists(path)) machine.devices.emplace_back(path);
-  }
   return machine;
 }
 
@@ -110,6 +109,27 @@ Result<Fd> listen_at(const std::string& path) {
     return fail_errno("agent socket " + path);
   }
   return socket;
+}
+
+// A node of our own: the host's may be root's alone, and a container's root is nobody to it. The kernel has to know the
+// device, of which the host's node is the sign.
+std::string place_device(const std::string& folder, const char* name, const char* host_node, unsigned minor) {
+  if (!exists(host_node)) return {};
+  const std::string path = folder + "/" + name;
+  const bool made = ::mknod(path.c_str(), S_IFCHR | 0666, ::makedev(10, minor)) == 0 || errno == EEXIST;
+  return made && ::chmod(path.c_str(), 0666) == 0 ? path : std::string();
+}
+
+// On a file system of their own: /run is commonly mounted `nodev`.
+void place_devices(const std::string& folder, OciMachine& machine) {
+  const auto below = host::mounts_below(fs::path(folder).parent_path());
+  if (!make_directory(folder, 0711) || !below) return;
+  if (std::ranges::find(*below, folder) == below->end() &&
+      ::mount("tmpfs", folder.c_str(), "tmpfs", MS_NOSUID | MS_NOEXEC, "size=64k,nr_inodes=8,mode=0711") != 0) {
+    return;
+  }
+  machine.tun = place_device(folder, "tun", "/dev/net/tun", 200);
+  machine.fuse = place_device(folder, "fuse", "/dev/fuse", 229);
 }
 
 // The last line of the runtime's log, which says what went wrong.
@@ -132,7 +152,18 @@ class OciDriver final : public sandbox::Driver {
         run_dir_(std::move(run_dir)),
         state_(run_dir_ + "/oci"),
         machine_(look_at_machine()),
-        hybrid_(!machine_.cgroup2 && exists("/sys/fs/cgroup/unified/cgroup.controllers")) {}
+        hybrid_(!machine_.cgroup2 && exists("/sys/fs/cgroup/unified/cgroup.controllers")) {
+    place_devices(run_dir_ + "/devices", machine_);
+  }
+  // What running containers use of these mounts they hold themselves.
+  ~OciDriver() override {
+    ::umount2((run_dir_ + "/devices").c_str(), MNT_DETACH);
+    if (const auto images = host::mounts_below(run_dir_ + "/images")) {
+      for (const auto& path : *images) (void)host::unmount_base(path);
+    }
+  }
+  OciDriver(const OciDriver&) = delete;
+  OciDriver& operator=(const OciDriver&) = delete;
 
   [[nodiscard]] std::string name() const override { return "oci (" + fs::path(runtime_).filename().string() + ")"; }
   [[nodiscard]] Result<Running> start(const DriverSpec& spec) override;
@@ -280,9 +311,8 @@ Result<std::vector<std::string>> OciDriver::leftovers() {
   std::set<std::string> ids;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(state_, ignored)) ids.insert(entry.path().filename());
-  for (const auto& name : host::cgroup_leftovers()) {
-    if (!name.starts_with("worker-")) ids.insert(name);
-  }
+  // Control groups are not asked: another daemon's sandboxes are in the same place. One of ours has its mounts from before
+  // its group was made until after the group is gone.
   const std::string sandboxes = run_dir_ + "/sandboxes";
   const auto mounts = host::mounts_below(sandboxes);
   if (!mounts) return std::unexpected(mounts.error());

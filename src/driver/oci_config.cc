@@ -81,8 +81,10 @@ json::array mounts(const OciSpec& spec, const OciMachine& machine) {
       mount("/sys/fs/cgroup", "cgroup", "cgroup", {"nosuid", "noexec", "nodev", "relatime", machine.cgroup2 ? "rw" : "ro"}),
       mount("/run", "tmpfs", "tmpfs", {"nosuid", "nodev", "mode=755", "size=64m"}),
   };
-  json::object agent = mount(kAgentInside, "bind", spec.agent.c_str(), {"bind", "ro", "nosuid", "nodev"});
-  out.push_back(std::move(agent));
+  out.push_back(mount(kAgentInside, "bind", spec.agent.c_str(), {"bind", "ro", "nosuid", "nodev"}));
+  // Tunnels and FUSE act on the sandbox's own namespaces (SB-006, SB-007).
+  if (!machine.tun.empty()) out.push_back(mount("/dev/net/tun", "bind", machine.tun.c_str(), {"bind", "nosuid", "noexec"}));
+  if (!machine.fuse.empty()) out.push_back(mount("/dev/fuse", "bind", machine.fuse.c_str(), {"bind", "nosuid", "noexec"}));
   return out;
 }
 
@@ -128,20 +130,6 @@ json::object resources(const OciSpec& spec, const OciMachine& machine) {
           {"pids", json::object{{"limit", limit.max_pids}}}};
 }
 
-json::array devices(const OciMachine& machine) {
-  json::array out;
-  for (const auto& path : machine.devices) {
-    out.push_back(json::object{{"path", path},
-                               {"type", "c"},
-                               {"major", 10},
-                               {"minor", path == "/dev/fuse" ? 229 : 200},
-                               {"fileMode", 0666},
-                               {"uid", 0},
-                               {"gid", 0}});
-  }
-  return out;
-}
-
 }  // namespace
 
 json::object oci_config(const OciSpec& spec, const OciMachine& machine) {
@@ -156,7 +144,6 @@ json::object oci_config(const OciSpec& spec, const OciMachine& machine) {
                                  {"gidMappings", ids},
                                  {"cgroupsPath", spec.cgroup},
                                  {"resources", resources(spec, machine)},
-                                 {"devices", devices(machine)},
                                  {"seccomp", seccomp_profile()},
                                  {"maskedPaths", strings(kMasked)},
                                  {"readonlyPaths", strings(kReadOnly)},

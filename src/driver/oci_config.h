@@ -26,7 +26,8 @@ struct OciMachine {
   bool limits_swap = false;        // the kernel accounts swap
   bool limits_cpuset = false;
   std::uint64_t max_open_files = 1024;  // our own hard limit: it cannot be raised for others
-  std::vector<std::string> devices = {};     // of "/dev/net/tun" and "/dev/fuse" those that exist
+  std::string tun = {};   // device nodes to bind, with rights for everybody; empty: not to be had here
+  std::string fuse = {};
 };
 
 struct OciSpec {
