@@ -19,7 +19,8 @@ class Network {
   [[nodiscard]] virtual host::SandboxAddresses addresses(unsigned slot) const = 0;
   [[nodiscard]] virtual Result<> create_router(const host::SandboxNetwork& sandbox) = 0;
   [[nodiscard]] virtual Result<std::vector<Fd>> open_worker_sockets(const host::SandboxNetwork& sandbox) = 0;
-  [[nodiscard]] virtual Result<host::Applied> apply(const host::SandboxNetwork& sandbox, const host::AddressPolicy& policy) = 0;
+  [[nodiscard]] virtual Result<host::Applied> apply(const host::SandboxNetwork& sandbox,
+                                                    const host::AddressPolicy& policy) = 0;
   [[nodiscard]] virtual Result<> attach_guest(const host::SandboxNetwork& sandbox, int pid) = 0;
   [[nodiscard]] virtual Result<> destroy(const host::SandboxNetwork& sandbox) = 0;
   [[nodiscard]] virtual Result<std::vector<std::string>> leftovers() = 0;
