@@ -19,6 +19,7 @@
 #include "daemon/checks.h"
 #include "daemon/config.h"
 #include "daemon/image_door.h"
+#include "driver/image.h"
 #include "driver/oci.h"
 #include "sandbox/supervisor.h"
 #include "sandbox/worker_process.h"
@@ -33,8 +34,12 @@ constexpr unsigned kWorkerUidFirst = 1'900'000'000;
 
 // Whatever the daemon touches may hold tenants' secrets, and a core would write them to disk (I3).
 void harden() {
-  const rlimit none{0, 0};
-  (void)::setrlimit(RLIMIT_CORE, &none);
+  // Only the soft limit: what is inside a sandbox has its own, which must not be above our hard one.
+  rlimit core{};
+  if (::getrlimit(RLIMIT_CORE, &core) == 0) {
+    core.rlim_cur = 0;
+    (void)::setrlimit(RLIMIT_CORE, &core);
+  }
   (void)::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   // A descriptor or two per sandbox and connection.
   rlimit files{};
@@ -60,13 +65,24 @@ struct Options {
   bool config_named = false;
   bool stop_all = false;
   bool debug = false;
+  std::string build_image;
 };
+
+// `sandbox image build` without a daemon: for a first installation, and where the daemon's own network has no way to a
+// Debian mirror (the lab).
+Result<> build_image(const std::string& state_dir, const std::string& name) {
+  const auto image = driver::build_image(state_dir, name, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
+  if (!image) return std::unexpected(image.error());
+  fmt::print("{}\n", image->name);
+  return {};
+}
 
 Result<> run(const Options& options) {
   harden();
   auto config = daemon::load_config(options.config_path, !options.config_named);
   if (!config) return std::unexpected(config.error());
   log::start("sandboxd", options.debug ? log::Level::debug : config->log_level);
+  if (!options.build_image.empty()) return build_image(config->state_dir, options.build_image);
 
   // 1. The machine and our places on it.
   if (Result<> fit = daemon::check_machine(); !fit) return fit;
@@ -158,6 +174,7 @@ int main(int argc, char** argv) {
   app.add_option("--config", options.config_path, "Configuration file (docs/operations.md)")->capture_default_str();
   app.add_flag("--stop-all", options.stop_all, "Stop every sandbox on SIGTERM instead of leaving them running");
   app.add_flag("--debug", options.debug, "Log at debug level, with the times of each create");
+  app.add_option("--build-image", options.build_image, "Build a base image of this name and exit; no daemon need run");
   CLI11_PARSE(app, argc, argv);
   options.config_named = app.count("--config") > 0;
   if (const sallyport::Result<> outcome = run(options); !outcome) {
