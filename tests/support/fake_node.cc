@@ -237,6 +237,7 @@ Result<sandbox::Running> FakeDriver::start(const sandbox::DriverSpec& spec) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   // Nothing of ours may stay open in it: tests wait for the end of pipes.
+  for (int fd = 0; fd < 3; ++fd) posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
   posix_spawn_file_actions_addclosefrom_np(&files, 3);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
