@@ -58,6 +58,13 @@ std::optional<unsigned> uid_of(int pid) {
   return uid;
 }
 
+// A worker lives in the namespace of its daemon, and one namespace has one daemon: workers of another are not ours.
+std::string network_namespace_of(const std::string& pid) {
+  char name[64];
+  const ssize_t size = ::readlink(fmt::format("/proc/{}/ns/net", pid).c_str(), name, sizeof name);
+  return size > 0 ? std::string(name, static_cast<std::size_t>(size)) : std::string();
+}
+
 // The directory is root's alone (0700), so the mode of the socket matters only as a second fence.
 Result<Fd> listen_on(const std::string& path) {
   const auto address = unix_address(path);
@@ -293,6 +300,7 @@ Result<> Launcher::kill_strays(const std::set<unsigned>& keep_uids) {
       if (std::from_chars(entry->d_name, end, pid).ptr != end || pid <= 1) continue;
       const auto uid = uid_of(pid);
       if (!uid || *uid < program_.uid_first || *uid > program_.uid_last) continue;
+      if (network_namespace_of(fmt::format("{}", pid)) != network_namespace_of("self")) continue;
       const auto process = process_id_of(pid);
       if (keep_uids.contains(*uid) || !process) continue;
       const auto pidfd = open_process(*process);
