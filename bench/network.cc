@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the network of a sandbox costs: making it, attaching a guest, replacing its policy, removing it. Root, in namespaces of
-// its own. Prints medians in milliseconds.
+// What the network of a sandbox costs: making it, attaching a guest, replacing its policy, removing
+// it. Root, in namespaces of its own. Prints medians in milliseconds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 #include "base/check.h"
 #include "host/lab.h"
-#include "host/ruleset.h"
 #include "host/netns.h"
+#include "host/ruleset.h"
 
 namespace {
 
@@ -33,7 +33,8 @@ class Samples {
   void print(std::string_view what) {
     std::ranges::sort(all_);
     std::ranges::sort(cpu_);
-    fmt::print("{:<36} median {:7.2f}  worst {:7.2f}  CPU {:7.2f}\n", what, all_[all_.size() / 2], all_.back(), cpu_[cpu_.size() / 2]);
+    fmt::print("{:<36} median {:7.2f}  worst {:7.2f}  CPU {:7.2f}\n", what, all_[all_.size() / 2],
+               all_.back(), cpu_[cpu_.size() / 2]);
   }
 
  private:
@@ -52,10 +53,12 @@ AddressPolicy policy_of(unsigned ranges, unsigned shift) {
     if (i % 2 == 0) {
       policy.allowed.push_back(*Cidr::make(Address::v4((16U << 24) + (i * 2 + shift) * 256), 24));
     } else {
-      policy.allowed.push_back(*Cidr::parse(fmt::format("2001:{:x}:{:x}::/48", 0x1000 + i / 0x8000, (i * 2 + shift) % 0x10000)));
+      policy.allowed.push_back(*Cidr::parse(
+          fmt::format("2001:{:x}:{:x}::/48", 0x1000 + i / 0x8000, (i * 2 + shift) % 0x10000)));
     }
   }
-  policy.refused = {*Cidr::parse("10.0.0.0/8"), *Cidr::parse("169.254.0.0/16"), *Cidr::parse("fc00::/7")};
+  policy.refused = {*Cidr::parse("10.0.0.0/8"), *Cidr::parse("169.254.0.0/16"),
+                    *Cidr::parse("fc00::/7")};
   return policy;
 }
 
@@ -86,7 +89,9 @@ int main() {
     Samples other, one_more, judging;
     for (unsigned i = 0; i < kRounds; ++i) {
       const auto apply_it = [&](Samples& samples, const AddressPolicy& policy) {
-        internet.as_daemon([&] { return samples.time([&] { return host::apply(internet.node, sandbox.network, policy); }); });
+        internet.as_daemon([&] {
+          return samples.time([&] { return host::apply(internet.node, sandbox.network, policy); });
+        });
       };
       AddressPolicy policy = policy_of(ranges, i % 2);
       judging.time([&] { return Result<JudgementMap>(judge(internet.node, policy)); });

@@ -9,7 +9,9 @@
 namespace sallyport::host {
 namespace {
 
-Address plus4(const Cidr& pool, std::uint32_t offset) { return Address::v4(pool.first().v4_host_order() + offset); }
+Address plus4(const Cidr& pool, std::uint32_t offset) {
+  return Address::v4(pool.first().v4_host_order() + offset);
+}
 
 // Host `host` of the /64 number `subnet` of the pool.
 Address in_subnet6(const Cidr& pool, std::uint32_t subnet, std::uint8_t host) {
@@ -25,8 +27,11 @@ Address in_subnet6(const Cidr& pool, std::uint32_t subnet, std::uint8_t host) {
 }  // namespace
 
 unsigned slot_count(const NodeNetwork& node) {
-  if (!node.pool4.is_v4() || node.pool6.is_v4() || node.pool4.prefix() > 29 || node.pool6.prefix() > 63) return 0;
-  // The pools must be large enough; that they are not absurdly large keeps a slot within the three bytes of a MAC.
+  if (!node.pool4.is_v4() || node.pool6.is_v4() || node.pool4.prefix() > 29 ||
+      node.pool6.prefix() > 63)
+    return 0;
+  // The pools must be large enough; that they are not absurdly large keeps a slot within the three
+  // bytes of a MAC.
   const unsigned by4 = 1U << std::min(29 - node.pool4.prefix(), 20U);
   const unsigned by6 = 1U << std::min(63 - node.pool6.prefix(), 20U);
   return std::min(by4, by6);

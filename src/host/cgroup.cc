@@ -9,9 +9,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstdlib>
-#include <chrono>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -25,10 +25,11 @@ namespace {
 constexpr const char* kTop = "/sys/fs/cgroup";
 constexpr const char* kOurs = "/sallyport";
 
-// Where the hierarchies are mounted. `unified` is the v2 one: alone on a pure v2 system, beside the v1 ones on a hybrid one.
+// Where the hierarchies are mounted. `unified` is the v2 one: alone on a pure v2 system, beside the
+// v1 ones on a hybrid one.
 struct Layout {
   std::optional<std::string> unified;
-  bool v2_limits = false;                     // the v2 hierarchy has the controllers
+  bool v2_limits = false;                      // the v2 hierarchy has the controllers
   std::vector<std::string> cpu, memory, pids;  // v1 mount points; cpuacct is in `cpu` too
 };
 
@@ -44,10 +45,13 @@ Layout find_layout() {
   const auto add = [](std::vector<std::string>& list, std::initializer_list<const char*> names) {
     for (const auto* name : names) {
       std::string path = std::string(kTop) + "/" + name;
-      // A combined mount (cpu,cpuacct) is reachable under both names by symbolic links: one is enough.
+      // A combined mount (cpu,cpuacct) is reachable under both names by symbolic links: one is
+      // enough.
       char real[PATH_MAX];
       if (realpath(path.c_str(), real) == nullptr) continue;
-      if (exists(std::string(real) + "/cgroup.procs") && std::ranges::find(list, real) == list.end()) list.emplace_back(real);
+      if (exists(std::string(real) + "/cgroup.procs") &&
+          std::ranges::find(list, real) == list.end())
+        list.emplace_back(real);
     }
   };
   add(layout.cpu, {"cpu", "cpuacct"});
@@ -66,7 +70,8 @@ const Layout& layout() {
 // Every hierarchy once.
 std::vector<std::string> hierarchies() {
   std::vector<std::string> all;
-  for (const auto* list : {&layout().cpu, &layout().memory, &layout().pids}) all.insert(all.end(), list->begin(), list->end());
+  for (const auto* list : {&layout().cpu, &layout().memory, &layout().pids})
+    all.insert(all.end(), list->begin(), list->end());
   if (layout().unified) all.push_back(*layout().unified);
   std::ranges::sort(all);
   const auto repeated = std::ranges::unique(all);
@@ -77,7 +82,8 @@ std::vector<std::string> hierarchies() {
 Result<> write_file(const std::string& path, const std::string& value) {
   const Fd file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!file) return fail_errno("open " + path);
-  if (write(file.get(), value.data(), value.size()) != static_cast<ssize_t>(value.size())) return fail_errno("write " + path);
+  if (write(file.get(), value.data(), value.size()) != static_cast<ssize_t>(value.size()))
+    return fail_errno("write " + path);
   return {};
 }
 
@@ -99,20 +105,27 @@ void collect(const std::string& directory, std::vector<std::string>& out) {
   if (!open_directory) return;
   while (const dirent* entry = readdir(open_directory.get())) {
     const std::string name = entry->d_name;
-    if (entry->d_type == DT_DIR && name != "." && name != "..") collect(directory + "/" + name, out);
+    if (entry->d_type == DT_DIR && name != "." && name != "..")
+      collect(directory + "/" + name, out);
   }
   out.push_back(directory);
 }
 
 constexpr std::uint64_t kPeriodUs = 100000;
-std::string quota_us(double cpus) { return std::to_string(static_cast<std::uint64_t>(cpus * static_cast<double>(kPeriodUs))); }
+std::string quota_us(double cpus) {
+  return std::to_string(static_cast<std::uint64_t>(cpus * static_cast<double>(kPeriodUs)));
+}
 
 Result<> set_v2_limits(const std::string& group, const CgroupLimits& limits) {
   if (limits.cpus > 0) {
-    if (auto ok = write_file(group + "/cpu.max", quota_us(limits.cpus) + " " + std::to_string(kPeriodUs)); !ok) return ok;
+    if (auto ok =
+            write_file(group + "/cpu.max", quota_us(limits.cpus) + " " + std::to_string(kPeriodUs));
+        !ok)
+      return ok;
   }
   if (limits.memory_bytes > 0) {
-    if (auto ok = write_file(group + "/memory.max", std::to_string(limits.memory_bytes)); !ok) return ok;
+    if (auto ok = write_file(group + "/memory.max", std::to_string(limits.memory_bytes)); !ok)
+      return ok;
     (void)write_file(group + "/memory.swap.max", "0");  // not there without swap accounting
     (void)write_file(group + "/memory.oom.group", "1");
   }
@@ -122,21 +135,27 @@ Result<> set_v2_limits(const std::string& group, const CgroupLimits& limits) {
 
 Result<> set_v1_limits(const std::string& path, const CgroupLimits& limits) {
   // A limit that nobody would enforce is an error, not a wish (I5).
-  const bool missing = (limits.cpus > 0 && layout().cpu.empty()) || (limits.memory_bytes > 0 && layout().memory.empty()) ||
+  const bool missing = (limits.cpus > 0 && layout().cpu.empty()) ||
+                       (limits.memory_bytes > 0 && layout().memory.empty()) ||
                        (limits.max_pids > 0 && layout().pids.empty());
-  if (missing) return fail(Code::unavailable, "this machine mounts no cgroup controllers for cpu, memory and pids");
+  if (missing)
+    return fail(Code::unavailable,
+                "this machine mounts no cgroup controllers for cpu, memory and pids");
   if (limits.cpus > 0) {
     for (const std::string& mount : layout().cpu) {
       if (!exists(mount + path + "/cpu.cfs_quota_us")) continue;
-      if (auto ok = write_file(mount + path + "/cpu.cfs_period_us", std::to_string(kPeriodUs)); !ok) return ok;
-      if (auto ok = write_file(mount + path + "/cpu.cfs_quota_us", quota_us(limits.cpus)); !ok) return ok;
+      if (auto ok = write_file(mount + path + "/cpu.cfs_period_us", std::to_string(kPeriodUs)); !ok)
+        return ok;
+      if (auto ok = write_file(mount + path + "/cpu.cfs_quota_us", quota_us(limits.cpus)); !ok)
+        return ok;
     }
   }
   for (const std::string& mount : layout().memory) {
     if (limits.memory_bytes == 0) break;
     const std::string group = mount + path;
     const std::string bytes = std::to_string(limits.memory_bytes);
-    // Memory may not be above memory+swap, so whichever way the limit moves one of the two orders is refused.
+    // Memory may not be above memory+swap, so whichever way the limit moves one of the two orders
+    // is refused.
     if (!write_file(group + "/memory.limit_in_bytes", bytes)) {
       (void)write_file(group + "/memory.memsw.limit_in_bytes", bytes);
       if (auto ok = write_file(group + "/memory.limit_in_bytes", bytes); !ok) return ok;
@@ -145,7 +164,8 @@ Result<> set_v1_limits(const std::string& path, const CgroupLimits& limits) {
   }
   for (const std::string& mount : layout().pids) {
     if (limits.max_pids == 0) break;
-    if (auto ok = write_file(mount + path + "/pids.max", std::to_string(limits.max_pids)); !ok) return ok;
+    if (auto ok = write_file(mount + path + "/pids.max", std::to_string(limits.max_pids)); !ok)
+      return ok;
   }
   return {};
 }
@@ -162,7 +182,9 @@ Result<> hand_down_controllers(const std::string& mount) {
 
 }  // namespace
 
-std::string worker_cgroup_path(const std::string& id) { return std::string(kOurs) + "/worker-" + id; }
+std::string worker_cgroup_path(const std::string& id) {
+  return std::string(kOurs) + "/worker-" + id;
+}
 std::string container_cgroup_path(const std::string& id) { return std::string(kOurs) + "/" + id; }
 
 Result<Cgroup> Cgroup::create(const std::string& path, const CgroupLimits& limits) {
@@ -173,7 +195,8 @@ Result<Cgroup> Cgroup::create(const std::string& path, const CgroupLimits& limit
     }
     if (auto ok = make_directory(mount + path); !ok) return std::unexpected(ok.error());
   }
-  auto limited = layout().v2_limits ? set_v2_limits(*layout().unified + path, limits) : set_v1_limits(path, limits);
+  auto limited = layout().v2_limits ? set_v2_limits(*layout().unified + path, limits)
+                                    : set_v1_limits(path, limits);
   if (!limited) return context("cgroup " + path, limited.error());
   return Cgroup(path);
 }
@@ -206,7 +229,8 @@ std::vector<pid_t> Cgroup::processes() const {
     std::string line;
     std::getline(stat, line);
     const auto end = line.rfind(')');
-    return end == std::string::npos || end + 2 >= line.size() || line[end + 2] == 'Z' || line[end + 2] == 'X';
+    return end == std::string::npos || end + 2 >= line.size() || line[end + 2] == 'Z' ||
+           line[end + 2] == 'X';
   });
   return pids;
 }
@@ -216,12 +240,14 @@ Result<> Cgroup::kill() const {
   const auto deadline = steady_clock::now() + std::chrono::seconds(5);
   auto pause = std::chrono::microseconds(200);
   for (;;) {
-    // One write ends the whole tree at once and cannot be outrun by forks; absent before Linux 5.14 and on pure v1.
+    // One write ends the whole tree at once and cannot be outrun by forks; absent before Linux 5.14
+    // and on pure v1.
     if (layout().unified) (void)write_file(*layout().unified + path_ + "/cgroup.kill", "1");
     const auto pids = processes();
     if (pids.empty()) return {};
     for (const pid_t pid : pids) ::kill(pid, SIGKILL);
-    if (steady_clock::now() > deadline) return fail(Code::timed_out, "cgroup " + path_ + ": processes do not end");
+    if (steady_clock::now() > deadline)
+      return fail(Code::timed_out, "cgroup " + path_ + ": processes do not end");
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds(20000));
   }
@@ -248,7 +274,8 @@ CgroupStats Cgroup::stats() const {
     stats.memory_bytes = read_number(mount + path_ + "/memory.usage_in_bytes").value_or(0);
     stats.memory_peak_bytes = read_number(mount + path_ + "/memory.max_usage_in_bytes").value_or(0);
   }
-  for (const std::string& mount : layout().pids) stats.pids = read_number(mount + path_ + "/pids.current").value_or(0);
+  for (const std::string& mount : layout().pids)
+    stats.pids = read_number(mount + path_ + "/pids.current").value_or(0);
   return stats;
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Limits and sure death for a tree of processes, on cgroup v2 and on v1 (also hybrid, where a v2 directory without
-// controllers gives cgroup.kill and the v1 hierarchies give the limits).
+// Limits and sure death for a tree of processes, on cgroup v2 and on v1 (also hybrid, where a v2
+// directory without controllers gives cgroup.kill and the v1 hierarchies give the limits).
 //
-// Names: a firewall worker lives in /sallyport/worker-<id>; the container of a sandbox in /sallyport/<id>, which the OCI
-// runtime makes itself (linux.cgroupsPath = container_cgroup_path(id)); ids have no '-', so the two never meet.
+// Names: a firewall worker lives in /sallyport/worker-<id>; the container of a sandbox in
+// /sallyport/<id>, which the OCI runtime makes itself (linux.cgroupsPath =
+// container_cgroup_path(id)); ids have no '-', so the two never meet.
 #pragma once
 
 #include <sys/types.h>
@@ -17,9 +18,10 @@
 namespace sallyport::host {
 
 struct CgroupLimits {
-  double cpus = 0;                  // 0: no limit
-  std::uint64_t memory_bytes = 0;   // 0: no limit; swap is refused along with it where the kernel accounts it
-  std::uint64_t max_pids = 0;       // 0: no limit
+  double cpus = 0;  // 0: no limit
+  std::uint64_t memory_bytes =
+      0;  // 0: no limit; swap is refused along with it where the kernel accounts it
+  std::uint64_t max_pids = 0;  // 0: no limit
 };
 
 struct CgroupStats {
@@ -36,7 +38,8 @@ class Cgroup {
  public:
   // `path` as the two functions above give it. Makes what is missing and (re)writes the limits.
   [[nodiscard]] static Result<Cgroup> create(const std::string& path, const CgroupLimits& limits);
-  // Looks at whatever exists of it; never fails for a group that does not exist (all calls then do nothing).
+  // Looks at whatever exists of it; never fails for a group that does not exist (all calls then do
+  // nothing).
   [[nodiscard]] static Cgroup open(const std::string& path);
 
   [[nodiscard]] Result<> add(pid_t pid) const;

@@ -33,8 +33,10 @@ std::optional<Address> address_in(Bytes ip, std::uint16_t four, std::uint16_t si
 
 bool finished(Bytes attributes) {
   const Bytes state =
-      find_attribute(find_attribute(find_attribute(attributes, CTA_PROTOINFO), CTA_PROTOINFO_TCP), CTA_PROTOINFO_TCP_STATE);
-  return state.size() == 1 && (state[0] == TCP_CONNTRACK_TIME_WAIT || state[0] == TCP_CONNTRACK_CLOSE);
+      find_attribute(find_attribute(find_attribute(attributes, CTA_PROTOINFO), CTA_PROTOINFO_TCP),
+                     CTA_PROTOINFO_TCP_STATE);
+  return state.size() == 1 &&
+         (state[0] == TCP_CONNTRACK_TIME_WAIT || state[0] == TCP_CONNTRACK_CLOSE);
 }
 
 std::optional<TrackedFlow> flow_in(Bytes attributes) {
@@ -78,7 +80,8 @@ Result<> delete_flows(NetfilterSocket& socket, const std::vector<TrackedFlow>& f
     request.end(tuple);
     request.put_be32(CTA_ID, flow.id);
     const auto asked = socket.ask(request);
-    if (!asked && asked.error().code != Code::not_found) return context("delete flow", asked.error());
+    if (!asked && asked.error().code != Code::not_found)
+      return context("delete flow", asked.error());
   }
   return {};
 }

@@ -48,7 +48,8 @@ Result<> run_program(std::vector<std::string> arguments) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (status != 0) return fail(Code::internal, arguments[0] + " failed with status " + std::to_string(status));
+  if (status != 0)
+    return fail(Code::internal, arguments[0] + " failed with status " + std::to_string(status));
   return {};
 }
 
@@ -78,14 +79,14 @@ class Draft {
   Fd fd_;
 };
 
-// No journal: the disk of a sandbox that lived through a crash of the node is checked, not trusted; lazy tables keep the
-// empty file system near 1 MB whatever its size.
+// No journal: the disk of a sandbox that lived through a crash of the node is checked, not trusted;
+// lazy tables keep the empty file system near 1 MB whatever its size.
 Result<> make_template(const std::string& path, std::uint64_t bytes) {
   Draft draft(path);
   if (auto ok = draft.open(); !ok) return ok;
   if (ftruncate(draft.fd(), static_cast<off_t>(bytes)) != 0) return fail_errno("size " + path);
-  auto made = run_program({"mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "^has_journal", "-m", "0", "-E",
-                           "lazy_itable_init=1,nodiscard,root_owner=0:0", draft.name()});
+  auto made = run_program({"mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "^has_journal", "-m", "0",
+                           "-E", "lazy_itable_init=1,nodiscard,root_owner=0:0", draft.name()});
   return made ? draft.keep() : context("format " + path, made.error());
 }
 
@@ -99,7 +100,8 @@ Result<> copy_sparse(int from, int to, off_t size) {
     if (end < 0) return fail_errno("SEEK_HOLE");
     off_t in = data, out = data;
     while (in < end) {
-      const ssize_t copied = copy_file_range(from, &in, to, &out, static_cast<std::size_t>(end - in), 0);
+      const ssize_t copied =
+          copy_file_range(from, &in, to, &out, static_cast<std::size_t>(end - in), 0);
       if (copied < 0) return fail_errno("copy");
       if (copied == 0) return fail(Code::internal, "the template became shorter");
     }
@@ -118,7 +120,8 @@ Result<std::string> type_of_image(const std::string& image) {
   const Fd file(open(image.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return fail_errno("open " + image);
   std::array<char, 4> head{}, super{};
-  if (pread(file.get(), head.data(), 4, 0) != 4) return fail(Code::invalid, image + ": too short for an image");
+  if (pread(file.get(), head.data(), 4, 0) != 4)
+    return fail(Code::invalid, image + ": too short for an image");
   if (std::string_view(head.data(), 4) == "hsqs") return "squashfs";
   const bool read_super = pread(file.get(), super.data(), 4, 1024) == 4;
   if (read_super && std::string_view(super.data(), 4) == "\xe2\xe1\xf5\xe0") return "erofs";
@@ -137,7 +140,8 @@ Result<> place(Result<Fd> mount, const std::optional<IdRange>& ids, const std::s
 Result<> mount_disk(const RootSpec& spec) {
   const auto loop = attach_loop(spec.disk_image, false);
   if (!loop) return std::unexpected(loop.error());
-  return place(new_mount("ext4", loop->path, {}, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME), spec.id_range, disk_of(spec.dir));
+  return place(new_mount("ext4", loop->path, {}, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME),
+               spec.id_range, disk_of(spec.dir));
 }
 
 // Runs `work` on a thread whose file accesses carry the id `owner` and every privilege of ours.
@@ -146,7 +150,8 @@ Result<> as_owner(std::uint32_t owner, Work&& work) {
   Result<> done;
   std::thread([&] {
     setfsgid(owner);
-    setfsuid(owner);  // takes the file privileges out of the effective set; they are still permitted
+    setfsuid(
+        owner);  // takes the file privileges out of the effective set; they are still permitted
     __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
     __user_cap_data_struct sets[2]{};
     if (syscall(SYS_capget, &header, sets) != 0) {
@@ -169,26 +174,29 @@ Result<> mount_overlay(const RootSpec& spec) {
   const auto mount = [&]() -> Result<> {
     if (auto ok = make_directory(upper, 0755); !ok) return ok;
     if (auto ok = make_directory(work, 0700); !ok) return ok;
-    auto overlay = new_mount("overlay", "overlay",
-                             {{"lowerdir", base_of(spec.dir)}, {"upperdir", upper}, {"workdir", work}, {"xino", "off"}},
-                             MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME);
+    auto overlay = new_mount(
+        "overlay", "overlay",
+        {{"lowerdir", base_of(spec.dir)}, {"upperdir", upper}, {"workdir", work}, {"xino", "off"}},
+        MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME);
     return place(std::move(overlay), std::nullopt, root_of(spec.dir));
   };
-  // Through an id-mapped mount only mapped ids may create files, and overlayfs works with the identity of whoever mounted it:
-  // so that has to be the sandbox's root, with our privileges.
+  // Through an id-mapped mount only mapped ids may create files, and overlayfs works with the
+  // identity of whoever mounted it: so that has to be the sandbox's root, with our privileges.
   return spec.id_range ? as_owner(spec.id_range->first, mount) : mount();
 }
 
 Result<> assemble(const RootSpec& spec) {
   if (auto ok = mount_base(spec.base_image, spec.base_mount); !ok) return ok;
-  if (auto ok = place(clone_mount(spec.base_mount), spec.id_range, base_of(spec.dir)); !ok) return ok;
+  if (auto ok = place(clone_mount(spec.base_mount), spec.id_range, base_of(spec.dir)); !ok)
+    return ok;
   if (auto ok = mount_disk(spec); !ok) return ok;
   return mount_overlay(spec);
 }
 
 }  // namespace
 
-Result<> create_disk(const std::string& path, std::uint64_t bytes, const std::string& template_dir) {
+Result<> create_disk(const std::string& path, std::uint64_t bytes,
+                     const std::string& template_dir) {
   static std::mutex one_template_at_a_time;
   const std::string source = template_dir + "/empty-" + std::to_string(bytes) + ".ext4";
   {
@@ -201,7 +209,8 @@ Result<> create_disk(const std::string& path, std::uint64_t bytes, const std::st
   if (!from) return fail_errno("open " + source);
   Draft draft(path);
   if (auto ok = draft.open(); !ok) return ok;
-  if (auto ok = copy_sparse(from.get(), draft.fd(), static_cast<off_t>(bytes)); !ok) return context("copy " + source, ok.error());
+  if (auto ok = copy_sparse(from.get(), draft.fd(), static_cast<off_t>(bytes)); !ok)
+    return context("copy " + source, ok.error());
   return draft.keep();
 }
 
@@ -215,7 +224,8 @@ Result<> mount_base(const std::string& image, const std::string& mount_point) {
   if (!type) return std::unexpected(type.error());
   const auto loop = attach_loop(image, true);
   if (!loop) return std::unexpected(loop.error());
-  auto mount = new_mount(*type, loop->path, {{"ro", ""}}, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME);
+  auto mount = new_mount(*type, loop->path, {{"ro", ""}},
+                         MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME);
   return place(std::move(mount), std::nullopt, mount_point);
 }
 
@@ -233,7 +243,9 @@ Result<Mounted> mount_root(const RootSpec& spec) {
   if (auto clean = unmount_root(spec.dir); !clean) return std::unexpected(clean.error());
   if (!exists(spec.disk_image)) {
     const std::string beside = spec.disk_image.substr(0, spec.disk_image.rfind('/'));
-    if (auto made = create_disk(spec.disk_image, spec.disk_bytes, spec.template_dir.empty() ? beside : spec.template_dir); !made) {
+    if (auto made = create_disk(spec.disk_image, spec.disk_bytes,
+                                spec.template_dir.empty() ? beside : spec.template_dir);
+        !made) {
       return std::unexpected(made.error());
     }
   }
@@ -257,7 +269,8 @@ Result<std::vector<std::string>> mounts_below(const std::string& prefix) {
   std::vector<std::string> found;
   for (std::string line; std::getline(table, line);) {
     std::size_t at = 0;
-    for (int field = 0; field < 4 && at != std::string::npos; ++field) at = line.find(' ', at + (field > 0 ? 1 : 0));
+    for (int field = 0; field < 4 && at != std::string::npos; ++field)
+      at = line.find(' ', at + (field > 0 ? 1 : 0));
     if (at == std::string::npos) continue;
     const std::string path = line.substr(at + 1, line.find(' ', at + 1) - at - 1);
     if (path.starts_with(prefix + "/")) found.push_back(path);

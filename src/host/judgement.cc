@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interval arithmetic of the judgement map: refused over denied over allowed, computed once per update instead of once
-// per packet.
+// Interval arithmetic of the judgement map: refused over denied over allowed, computed once per
+// update instead of once per packet.
 #include <algorithm>
 #include <array>
 
@@ -48,15 +48,17 @@ Cidr cidr(std::string_view text) {
   return *parsed;
 }
 
-// A denied IPv4 range also denies the IPv6 forms that carry it: IPv4-compatible, well-known NAT64, 6to4.
-// (The mapped form is refused as a whole below; Teredo hides the address inverted at the end, which no prefix can
-// say, so Teredo is denied as a whole once anything of IPv4 is denied.)
+// A denied IPv4 range also denies the IPv6 forms that carry it: IPv4-compatible, well-known
+// NAT64, 6to4. (The mapped form is refused as a whole below; Teredo hides the address inverted at
+// the end, which no prefix can say, so Teredo is denied as a whole once anything of IPv4 is
+// denied.)
 void add_carriers(const Cidr& four, std::vector<Cidr>& out) {
   if (!four.is_v4()) return;
   const std::uint32_t bits = four.first().v4_host_order();
   const auto carried = [&](std::string_view base, std::size_t offset, unsigned prefix) {
     Address::Raw raw = Address::parse(base)->raw();
-    for (std::size_t i = 0; i < 4; ++i) raw[offset + i] = static_cast<std::uint8_t>(bits >> (24 - 8 * i));
+    for (std::size_t i = 0; i < 4; ++i)
+      raw[offset + i] = static_cast<std::uint8_t>(bits >> (24 - 8 * i));
     if (const auto made = Cidr::make(Address(raw), prefix)) out.push_back(*made);
   };
   carried("::", 12, 96 + four.prefix());
@@ -65,16 +67,19 @@ void add_carriers(const Cidr& four, std::vector<Cidr>& out) {
   out.push_back(cidr("2001::/32"));
 }
 
-// No node's configuration can open these: they have no meaning beyond a link, or they are our own plumbing.
+// No node's configuration can open these: they have no meaning beyond a link, or they are our own
+// plumbing.
 std::vector<Cidr> always_refused(const NodeNetwork& node) {
   std::vector<Cidr> out{node.pool4, node.pool6};
-  for (const auto* text : {"0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "240.0.0.0/4", "::/127", "fe80::/10", "ff00::/8"}) {
+  for (const auto* text : {"0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "240.0.0.0/4", "::/127",
+                           "fe80::/10", "ff00::/8"}) {
     out.push_back(cidr(text));
   }
   return out;
 }
 
-// ::ffff:0:0/96 on the wire. Cidr and Address make IPv4 of it on purpose, so it is spelled as a range here.
+// ::ffff:0:0/96 on the wire. Cidr and Address make IPv4 of it on purpose, so it is spelled as a
+// range here.
 AddressRange mapped_block() { return {Address::v4(0), Address::v4(0xffffffff)}; }
 
 std::vector<Judged> join(const Ranges& refused, const Ranges& denied, const Ranges& open) {
@@ -91,7 +96,8 @@ std::vector<Judged> join(const Ranges& refused, const Ranges& denied, const Rang
 
 bool JudgementMap::opens(const Address& address) const {
   const auto& list = address.is_v4() ? v4 : v6;
-  const auto after = std::ranges::upper_bound(list, address, {}, [](const Judged& judged) { return judged.range.first; });
+  const auto after = std::ranges::upper_bound(
+      list, address, {}, [](const Judged& judged) { return judged.range.first; });
   if (after == list.begin()) return false;
   const Judged& found = *std::prev(after);
   return found.judgement == Judgement::open && address <= found.range.last;
@@ -117,7 +123,8 @@ JudgementMap judge(const NodeNetwork& node, const AddressPolicy& policy) {
   Ranges refused6 = refused_set.v6();
   refused6.push_back(mapped_block());
   std::ranges::sort(refused6);
-  // The mapped block may lie inside a longer refused range (::/8 say): merge, so that the list stays disjoint.
+  // The mapped block may lie inside a longer refused range (::/8 say): merge, so that the list
+  // stays disjoint.
   Ranges merged6;
   for (const auto& range : refused6) {
     if (!merged6.empty() && range.first <= merged6.back().last) {

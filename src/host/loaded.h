@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this process has loaded into the router namespaces it serves, so that an update sends the difference only, over a
-// socket that is open already. Nothing here is needed for correctness: what is not known is replaced whole.
+// What this process has loaded into the router namespaces it serves, so that an update sends the
+// difference only, over a socket that is open already. Nothing here is needed for correctness: what
+// is not known is replaced whole.
 #pragma once
 
 #include <map>

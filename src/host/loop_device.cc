@@ -18,7 +18,9 @@ Result<Fd> open_device(int number, const std::string& path, int flags) {
   constexpr unsigned kLoopMajor = 7;
   Fd device(open(path.c_str(), flags));
   if (!device && errno == ENOENT) {
-    if (mknod(path.c_str(), S_IFBLK | 0600, makedev(kLoopMajor, static_cast<unsigned>(number))) != 0 && errno != EEXIST) {
+    if (mknod(path.c_str(), S_IFBLK | 0600, makedev(kLoopMajor, static_cast<unsigned>(number))) !=
+            0 &&
+        errno != EEXIST) {
       return fail_errno("mknod " + path);
     }
     device = Fd(open(path.c_str(), flags));
@@ -46,7 +48,8 @@ Result<LoopDevice> attach_loop(const std::string& file, bool read_only) {
     config.fd = static_cast<__u32>(backing.get());
     config.info.lo_flags = LO_FLAGS_AUTOCLEAR | (read_only ? LO_FLAGS_READ_ONLY : 0U);
     std::strncpy(reinterpret_cast<char*>(config.info.lo_file_name), file.c_str(), LO_NAME_SIZE - 1);
-    if (ioctl(device->get(), LOOP_CONFIGURE, &config) == 0) return LoopDevice{path, std::move(*device)};
+    if (ioctl(device->get(), LOOP_CONFIGURE, &config) == 0)
+      return LoopDevice{path, std::move(*device)};
     if (errno != EBUSY) return fail_errno("attach " + file + " to " + path);
   }
   return fail(Code::unavailable, "no free loop device for " + file);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages (kernel: net/netfilter/nf_tables_api.c): BATCH_BEGIN, per family DELSETELEM (without elements: all of them) and
-// NEWSETELEM with as many elements as an attribute can hold, BATCH_END. A range first-last is an element at `first` that carries
-// the judgement and an element at last+1 that is flagged as an end.
+// The messages (kernel: net/netfilter/nf_tables_api.c): BATCH_BEGIN, per family DELSETELEM (without
+// elements: all of them) and NEWSETELEM with as many elements as an attribute can hold, BATCH_END.
+// A range first-last is an element at `first` that carries the judgement and an element at last+1
+// that is flagged as an end.
 #include "host/map_update.h"
 
 #include <linux/netfilter.h>
@@ -22,7 +23,9 @@ constexpr std::size_t kRangesPerMessage = 400;  // attribute lengths are 16 bits
 
 class Batch {
  public:
-  Batch() { append(NetlinkMessage(NFNL_MSG_BATCH_BEGIN, NLM_F_REQUEST, AF_UNSPEC, NFNL_SUBSYS_NFTABLES)); }
+  Batch() {
+    append(NetlinkMessage(NFNL_MSG_BATCH_BEGIN, NLM_F_REQUEST, AF_UNSPEC, NFNL_SUBSYS_NFTABLES));
+  }
   [[nodiscard]] std::uint32_t length() const { return sequence_; }  // messages
   void append(NetlinkMessage message) {
     message.set_sequence(++sequence_);
@@ -40,8 +43,8 @@ class Batch {
 };
 
 NetlinkMessage element_message(int type, std::uint16_t flags, const char* map) {
-  NetlinkMessage message(static_cast<std::uint16_t>(NFNL_SUBSYS_NFTABLES << 8 | type), static_cast<std::uint16_t>(NLM_F_REQUEST | flags),
-                         NFPROTO_INET);
+  NetlinkMessage message(static_cast<std::uint16_t>(NFNL_SUBSYS_NFTABLES << 8 | type),
+                         static_cast<std::uint16_t>(NLM_F_REQUEST | flags), NFPROTO_INET);
   message.put_text(NFTA_SET_ELEM_LIST_TABLE, "sallyport");
   message.put_text(NFTA_SET_ELEM_LIST_SET, map);
   return message;
@@ -84,11 +87,13 @@ struct Map {
 
 void put_ranges(Batch& batch, int type, const Map& map, const std::vector<Judged>& ranges) {
   for (std::size_t at = 0; at < ranges.size(); at += kRangesPerMessage) {
-    NetlinkMessage message = element_message(type, type == NFT_MSG_NEWSETELEM ? NLM_F_CREATE : 0, map.name);
+    NetlinkMessage message =
+        element_message(type, type == NFT_MSG_NEWSETELEM ? NLM_F_CREATE : 0, map.name);
     const auto elements = message.begin(NFTA_SET_ELEM_LIST_ELEMENTS);
     for (std::size_t i = at; i < std::min(at + kRangesPerMessage, ranges.size()); ++i) {
       put_element(message, key_of(ranges[i].range.first, map.four), ranges[i].judgement);
-      if (const auto end = after(ranges[i].range.last, map.four)) put_element(message, key_of(*end, map.four), std::nullopt);
+      if (const auto end = after(ranges[i].range.last, map.four))
+        put_element(message, key_of(*end, map.four), std::nullopt);
     }
     message.end(elements);
     batch.append(std::move(message));
@@ -101,7 +106,8 @@ std::vector<Judged> without(const std::vector<Judged>& all, const std::vector<Ju
   return rest;
 }
 
-void put_change(Batch& batch, const Map& map, const std::vector<Judged>& now, const std::vector<Judged>* before) {
+void put_change(Batch& batch, const Map& map, const std::vector<Judged>& now,
+                const std::vector<Judged>* before) {
   if (before == nullptr) {
     batch.append(element_message(NFT_MSG_DELSETELEM, 0, map.name));
     put_ranges(batch, NFT_MSG_NEWSETELEM, map, now);
@@ -113,18 +119,21 @@ void put_change(Batch& batch, const Map& map, const std::vector<Judged>& now, co
 
 }  // namespace
 
-Result<> load_judgements(NetfilterSocket& socket, const JudgementMap& now, const JudgementMap* before) {
+Result<> load_judgements(NetfilterSocket& socket, const JudgementMap& now,
+                         const JudgementMap* before) {
   Batch batch;
   put_change(batch, {"judge4", true}, now.v4, before ? &before->v4 : nullptr);
   put_change(batch, {"judge6", false}, now.v6, before ? &before->v6 : nullptr);
-  // Acknowledged after the commit; an error in any message before comes instead and means that nothing changed.
+  // Acknowledged after the commit; an error in any message before comes instead and means that
+  // nothing changed.
   NetlinkMessage last = element_message(NFT_MSG_NEWSETELEM, NLM_F_CREATE | NLM_F_ACK, "judge4");
   last.end(last.begin(NFTA_SET_ELEM_LIST_ELEMENTS));
   batch.append(std::move(last));
   const Bytes bytes = batch.finish();
   const int room = static_cast<int>(2 * bytes.size() + 65536);
   setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);
-  if (auto sent = socket.send_batch(bytes, batch.length()); !sent) return context("judgement map", sent.error());
+  if (auto sent = socket.send_batch(bytes, batch.length()); !sent)
+    return context("judgement map", sent.error());
   return {};
 }
 

@@ -20,8 +20,8 @@ extern "C" int umount2(const char* target, int flags) noexcept;
 namespace sallyport::host {
 namespace {
 
-constexpr int kDetach = 2;         // MNT_DETACH
-constexpr int kNoFollow = 8;       // UMOUNT_NOFOLLOW
+constexpr int kDetach = 2;    // MNT_DETACH
+constexpr int kNoFollow = 8;  // UMOUNT_NOFOLLOW
 
 int call(long number, auto... arguments) { return static_cast<int>(syscall(number, arguments...)); }
 
@@ -69,15 +69,18 @@ Result<Fd> user_namespace(const IdRange& range) {
 
 }  // namespace
 
-Result<Fd> new_mount(const std::string& type, const std::string& source, const MountOptions& options, unsigned attributes) {
+Result<Fd> new_mount(const std::string& type, const std::string& source,
+                     const MountOptions& options, unsigned attributes) {
   const Fd context(call(SYS_fsopen, type.c_str(), FSOPEN_CLOEXEC));
   if (!context) return fail_errno("fsopen " + type);
   const auto set = [&](unsigned command, const char* key, const char* value) {
     return call(SYS_fsconfig, context.get(), command, key, value, 0) == 0;
   };
-  if (!set(FSCONFIG_SET_STRING, "source", source.c_str())) return fail_errno(type + ": source " + source);
+  if (!set(FSCONFIG_SET_STRING, "source", source.c_str()))
+    return fail_errno(type + ": source " + source);
   for (const auto& [key, value] : options) {
-    const bool ok = value.empty() ? set(FSCONFIG_SET_FLAG, key.c_str(), nullptr) : set(FSCONFIG_SET_STRING, key.c_str(), value.c_str());
+    const bool ok = value.empty() ? set(FSCONFIG_SET_FLAG, key.c_str(), nullptr)
+                                  : set(FSCONFIG_SET_STRING, key.c_str(), value.c_str());
     if (!ok) {
       const int error = errno;
       return fail_errno(type + ": option " + key + words_of(context), error);
@@ -104,7 +107,8 @@ Result<> map_ids(const Fd& mount, const IdRange& range) {
   mount_attr attributes{};
   attributes.attr_set = MOUNT_ATTR_IDMAP;
   attributes.userns_fd = static_cast<__u64>(ns->get());
-  if (call(SYS_mount_setattr, mount.get(), "", AT_EMPTY_PATH, &attributes, sizeof attributes) != 0) {
+  if (call(SYS_mount_setattr, mount.get(), "", AT_EMPTY_PATH, &attributes, sizeof attributes) !=
+      0) {
     return fail_errno("id-map a mount");
   }
   return {};
@@ -137,7 +141,8 @@ Result<> unmount_all(const std::string& path) {
 }
 
 Result<> make_directory(const std::string& path, unsigned mode) {
-  if (mkdir(path.c_str(), mode) != 0) return errno == EEXIST ? Result<>{} : fail_errno("mkdir " + path);
+  if (mkdir(path.c_str(), mode) != 0)
+    return errno == EEXIST ? Result<>{} : fail_errno("mkdir " + path);
   // The daemon's umask lets nobody else in; this directory may have other readers.
   if (chmod(path.c_str(), mode) != 0) return fail_errno("chmod " + path);
   return {};

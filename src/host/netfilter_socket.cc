@@ -21,11 +21,14 @@ Bytes bytes_of(const T& value) {
   return {reinterpret_cast<const std::uint8_t*>(&value), sizeof value};
 }
 
-void append(std::vector<std::uint8_t>& to, Bytes what) { to.insert(to.end(), what.begin(), what.end()); }
+void append(std::vector<std::uint8_t>& to, Bytes what) {
+  to.insert(to.end(), what.begin(), what.end());
+}
 
 }  // namespace
 
-NetlinkMessage::NetlinkMessage(std::uint16_t type, std::uint16_t flags, std::uint8_t family, std::uint16_t resource) {
+NetlinkMessage::NetlinkMessage(std::uint16_t type, std::uint16_t flags, std::uint8_t family,
+                               std::uint16_t resource) {
   const nlmsghdr header{0, type, flags, 0, 0};
   const nfgenmsg generic{family, NFNETLINK_V0, htons(resource)};
   append(data_, bytes_of(header));
@@ -45,8 +48,12 @@ void NetlinkMessage::put_text(std::uint16_t attribute, std::string_view value) {
   put(attribute, text);
 }
 
-void NetlinkMessage::put_be16(std::uint16_t attribute, std::uint16_t value) { put(attribute, bytes_of(htons(value))); }
-void NetlinkMessage::put_be32(std::uint16_t attribute, std::uint32_t value) { put(attribute, bytes_of(htonl(value))); }
+void NetlinkMessage::put_be16(std::uint16_t attribute, std::uint16_t value) {
+  put(attribute, bytes_of(htons(value)));
+}
+void NetlinkMessage::put_be32(std::uint16_t attribute, std::uint32_t value) {
+  put(attribute, bytes_of(htonl(value)));
+}
 
 std::size_t NetlinkMessage::begin(std::uint16_t attribute) {
   const std::size_t at = data_.size();
@@ -79,7 +86,8 @@ Bytes find_attribute(Bytes attributes, std::uint16_t wanted) {
     nlattr header;
     std::memcpy(&header, attributes.data(), sizeof header);
     if (header.nla_len < sizeof header || header.nla_len > attributes.size()) return {};
-    if ((header.nla_type & NLA_TYPE_MASK) == wanted) return attributes.subspan(sizeof header, header.nla_len - sizeof header);
+    if ((header.nla_type & NLA_TYPE_MASK) == wanted)
+      return attributes.subspan(sizeof header, header.nla_len - sizeof header);
     attributes = attributes.subspan(std::min(aligned(header.nla_len), attributes.size()));
   }
   return {};
@@ -95,15 +103,16 @@ Result<NetfilterSocket> NetfilterSocket::open() {
   setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &large, sizeof large);
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
-  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return fail_errno("bind netfilter socket");
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+    return fail_errno("bind netfilter socket");
   return NetfilterSocket(std::move(fd));
 }
 
 Result<> NetfilterSocket::send(Bytes bytes) {
   sockaddr_nl kernel{};
   kernel.nl_family = AF_NETLINK;
-  const ssize_t sent =
-      sendto(fd_.get(), bytes.data(), bytes.size(), 0, reinterpret_cast<const sockaddr*>(&kernel), sizeof kernel);
+  const ssize_t sent = sendto(fd_.get(), bytes.data(), bytes.size(), 0,
+                              reinterpret_cast<const sockaddr*>(&kernel), sizeof kernel);
   if (sent != static_cast<ssize_t>(bytes.size())) return fail_errno("send to netfilter");
   return {};
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A netlink socket to netfilter, of the network namespace of the thread that opened it, for the three things that no
-// library of ours covers: dumping and deleting conntrack entries, binding NFLOG, filling a large nftables map fast.
-// Closing such a socket after an nftables change waits for RCU (10 to 30 ms): keep it where more is to come.
+// A netlink socket to netfilter, of the network namespace of the thread that opened it, for the
+// three things that no library of ours covers: dumping and deleting conntrack entries, binding
+// NFLOG, filling a large nftables map fast. Closing such a socket after an nftables change waits
+// for RCU (10 to 30 ms): keep it where more is to come.
 #pragma once
 
 #include <linux/netlink.h>
@@ -21,7 +22,8 @@ namespace sallyport::host {
 class NetlinkMessage {
  public:
   // `type` = subsystem << 8 | message, `family` and `resource` go into the nfgenmsg header.
-  NetlinkMessage(std::uint16_t type, std::uint16_t flags, std::uint8_t family, std::uint16_t resource = 0);
+  NetlinkMessage(std::uint16_t type, std::uint16_t flags, std::uint8_t family,
+                 std::uint16_t resource = 0);
 
   void put(std::uint16_t attribute, Bytes value);
   void put_text(std::uint16_t attribute, std::string_view value);  // with its final NUL
@@ -53,16 +55,18 @@ class NetfilterSocket {
   // Sends and waits for the acknowledgement.
   [[nodiscard]] Result<> ask(NetlinkMessage& message);
   // Sends a dump request; `each` gets the attributes of every answer.
-  [[nodiscard]] Result<> dump(NetlinkMessage& message, const std::function<void(Bytes attributes)>& each);
-  // Sends a prepared batch of `messages` messages numbered from 1, the last but one of which asks to be acknowledged; returns the
-  // first error.
+  [[nodiscard]] Result<> dump(NetlinkMessage& message,
+                              const std::function<void(Bytes attributes)>& each);
+  // Sends a prepared batch of `messages` messages numbered from 1, the last but one of which asks
+  // to be acknowledged; returns the first error.
   [[nodiscard]] Result<> send_batch(Bytes batch, std::uint32_t messages);
 
  private:
   explicit NetfilterSocket(Fd fd) : fd_(std::move(fd)) {}
   [[nodiscard]] Result<> send(Bytes bytes);
   // Calls `on` for each message received until it says so; its error ends the exchange.
-  [[nodiscard]] Result<> receive(const std::function<Result<bool>(const nlmsghdr&, Bytes payload)>& on);
+  [[nodiscard]] Result<> receive(
+      const std::function<Result<bool>(const nlmsghdr&, Bytes payload)>& on);
 
   Fd fd_;
   std::uint32_t sequence_ = 0;

@@ -23,8 +23,8 @@ constexpr const char* kDirectory = "/run/netns";
 
 std::string path_of(const std::string& name) { return std::string(kDirectory) + "/" + name; }
 
-// A shared mount point, as `ip netns` makes it: a name removed here then goes from every copy of the mount table,
-// else such a copy would keep the namespace alive.
+// A shared mount point, as `ip netns` makes it: a name removed here then goes from every copy of
+// the mount table, else such a copy would keep the namespace alive.
 Result<> prepare_directory() {
   if (mkdir(kDirectory, 0755) != 0 && errno != EEXIST) return fail_errno("mkdir /run/netns");
   const Fd lock(open(kDirectory, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -32,8 +32,10 @@ Result<> prepare_directory() {
   if (flock(lock.get(), LOCK_EX) != 0) return fail_errno("lock /run/netns");
   if (mount("", kDirectory, "none", MS_SHARED | MS_REC, nullptr) == 0) return {};
   if (errno != EINVAL) return fail_errno("mount --make-shared /run/netns");
-  if (mount(kDirectory, kDirectory, "none", MS_BIND | MS_REC, nullptr) != 0) return fail_errno("mount --bind /run/netns");
-  if (mount("", kDirectory, "none", MS_SHARED | MS_REC, nullptr) != 0) return fail_errno("mount --make-shared /run/netns");
+  if (mount(kDirectory, kDirectory, "none", MS_BIND | MS_REC, nullptr) != 0)
+    return fail_errno("mount --bind /run/netns");
+  if (mount("", kDirectory, "none", MS_SHARED | MS_REC, nullptr) != 0)
+    return fail_errno("mount --make-shared /run/netns");
   return {};
 }
 
@@ -73,11 +75,13 @@ Result<Fd> create_namespace(const std::string& name, const std::function<Result<
     if (!made) return;
     const Fd file(open(path.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0));
     if (!file) {
-      made = errno == EEXIST ? fail(Code::conflict, "network namespace " + name + " exists") : fail_errno("create " + path);
+      made = errno == EEXIST ? fail(Code::conflict, "network namespace " + name + " exists")
+                             : fail_errno("create " + path);
       return;
     }
     named = true;
-    if (mount("/proc/thread-self/ns/net", path.c_str(), "none", MS_BIND, nullptr) != 0) made = fail_errno("mount --bind " + path);
+    if (mount("/proc/thread-self/ns/net", path.c_str(), "none", MS_BIND, nullptr) != 0)
+      made = fail_errno("mount --bind " + path);
   }).join();
   auto ns = made ? open_namespace(name) : Result<Fd>(std::unexpected(made.error()));
   if (!ns && named) (void)remove_namespace(name);
@@ -86,7 +90,8 @@ Result<Fd> create_namespace(const std::string& name, const std::function<Result<
 
 Result<> remove_namespace(const std::string& name) {
   const std::string path = path_of(name);
-  // The file may carry no mount (a crash between the two steps), or more than one (someone ran `ip netns attach`).
+  // The file may carry no mount (a crash between the two steps), or more than one (someone ran `ip
+  // netns attach`).
   for (int i = 0; i < 8; ++i) {
     if (umount2(path.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0) continue;
     if (errno == ENOENT) return {};
@@ -123,7 +128,8 @@ Result<std::uint64_t> namespace_cookie() {
   if (!any) return fail_errno("socket");
   std::uint64_t cookie = 0;
   socklen_t length = sizeof cookie;
-  if (getsockopt(any.get(), SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &length) != 0) return fail_errno("SO_NETNS_COOKIE");
+  if (getsockopt(any.get(), SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &length) != 0)
+    return fail_errno("SO_NETNS_COOKIE");
   return cookie;
 }
 

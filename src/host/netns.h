@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named network namespaces, kept as `ip netns` keeps them (/run/netns/<name>), and a way to run a piece of code in one.
-// The namespace belongs to a thread, so the code runs on a thread of its own that ends afterwards; sockets that it made stay in
-// the namespace whoever uses them later.
+// Named network namespaces, kept as `ip netns` keeps them (/run/netns/<name>), and a way to run a
+// piece of code in one. The namespace belongs to a thread, so the code runs on a thread of its own
+// that ends afterwards; sockets that it made stay in the namespace whoever uses them later.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,18 @@
 
 namespace sallyport::host {
 
-[[nodiscard]] Result<Fd> this_namespace();              // of the calling thread
+[[nodiscard]] Result<Fd> this_namespace();  // of the calling thread
 [[nodiscard]] Result<Fd> namespace_of_process(int pid);
 [[nodiscard]] Result<Fd> open_namespace(const std::string& name);  // not_found if there is none
 // conflict if the name is taken. `prepare` runs in the new namespace before it gets its name.
-[[nodiscard]] Result<Fd> create_namespace(const std::string& name, const std::function<Result<>()>& prepare = {});
+[[nodiscard]] Result<Fd> create_namespace(const std::string& name,
+                                          const std::function<Result<>()>& prepare = {});
 // The name goes at once; the namespace itself when its last socket or process does. Idempotent.
 [[nodiscard]] Result<> remove_namespace(const std::string& name);
 [[nodiscard]] Result<std::vector<std::string>> namespaces_named(const std::string& prefix);
 
-// Of a name that create_namespace had taken but given no namespace yet when it was killed: seconds since then. Nothing for
-// a complete namespace.
+// Of a name that create_namespace had taken but given no namespace yet when it was killed: seconds
+// since then. Nothing for a complete namespace.
 [[nodiscard]] std::optional<long> age_of_empty_name(const std::string& name);
 // A number that this namespace of the calling thread has had alone since the machine started.
 [[nodiscard]] Result<std::uint64_t> namespace_cookie();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs nftables text in the network namespace of the calling thread, as one transaction: all of it or nothing.
+// Runs nftables text in the network namespace of the calling thread, as one transaction: all of it
+// or nothing.
 #pragma once
 
 #include <string>

@@ -17,7 +17,8 @@ namespace sallyport::host {
 namespace {
 
 Fd raw_socket(int family) {
-  Fd fd(socket(family, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_RAW));  // IPPROTO_RAW: headers are ours
+  Fd fd(socket(family, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
+               IPPROTO_RAW));  // IPPROTO_RAW: headers are ours
   const auto mark = kNudgeMark;
   if (fd) setsockopt(fd.get(), SOL_SOCKET, SO_MARK, &mark, sizeof mark);
   return fd;
@@ -25,7 +26,8 @@ Fd raw_socket(int family) {
 
 std::uint32_t sum16(const void* data, std::size_t size, std::uint32_t sum = 0) {
   const auto* byte = static_cast<const std::uint8_t*>(data);
-  for (std::size_t i = 0; i + 1 < size; i += 2) sum += static_cast<std::uint32_t>(byte[i] << 8 | byte[i + 1]);
+  for (std::size_t i = 0; i + 1 < size; i += 2)
+    sum += static_cast<std::uint32_t>(byte[i] << 8 | byte[i + 1]);
   return sum;
 }
 
@@ -80,7 +82,8 @@ void send_syn(const Fd& socket, const TrackedFlow& flow) {
   std::memcpy(packet + header, &tcp, sizeof tcp);
   sockaddr_storage to;
   const socklen_t length = Endpoint{flow.source.address, 0}.to_sockaddr(to);
-  (void)sendto(socket.get(), packet, header + sizeof tcp, 0, reinterpret_cast<const sockaddr*>(&to), length);
+  (void)sendto(socket.get(), packet, header + sizeof tcp, 0, reinterpret_cast<const sockaddr*>(&to),
+               length);
 }
 
 }  // namespace

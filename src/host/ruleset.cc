@@ -2,20 +2,27 @@
 // The two rulesets, as a person would write them, with $names that are filled in from values.
 //
 // Theory of operation of the router namespace. A packet of the guest passes, in this order:
-//   from_guest   (prerouting, after defragmentation and conntrack, so fragments are whole packets here and cannot split
-//                a header past a rule, R-093) source check; malformed; judgement by destination; then one of
+//   from_guest   (prerouting, after defragmentation and conntrack, so fragments are whole packets
+//   here and cannot split
+//                a header past a rule, R-093) source check; malformed; judgement by destination;
+//                then one of
 //                  open      -> forward chain (any protocol, DNS too), never touching the worker
 //                  port 53   -> nat redirect to the worker, whatever the address
 //                  boundary or denied -> refused at once
 //                  other TCP -> TPROXY to the worker
 //                  the rest  -> refused at once (D-09, R-092, R-093)
-//   forward      judges again in both directions: a packet of the guest must carry the mark `open` set for this very packet;
-//                a packet from outside must answer a flow whose original destination is open now. There is no blanket
-//                "established": a new map cuts old flows with the next packet (D-15).
-//   input        only what TPROXY or the redirect delivered, and neighbour discovery. So the listeners cannot be
+//   forward      judges again in both directions: a packet of the guest must carry the mark `open`
+//   set for this very packet;
+//                a packet from outside must answer a flow whose original destination is open now.
+//                There is no blanket "established": a new map cuts old flows with the next packet
+//                (D-15).
+//   input        only what TPROXY or the redirect delivered, and neighbour discovery. So the
+//   listeners cannot be
 //                reached by dialling them.
-//   output       only towards the guest: nothing that the worker writes on a socket of this namespace leaves by the uplink.
-// Where the worker is gone TPROXY finds no listener and the packet falls through to a refusal (I5, R-097).
+//   output       only towards the guest: nothing that the worker writes on a socket of this
+//   namespace leaves by the uplink.
+// Where the worker is gone TPROXY finds no listener and the packet falls through to a refusal (I5,
+//
 #include "host/ruleset.h"
 
 #include <arpa/inet.h>
@@ -233,7 +240,9 @@ std::string fill(std::string_view text, const Values& values) {
   return out;
 }
 
-std::string number(Judgement judgement) { return std::to_string(static_cast<std::uint32_t>(judgement)); }
+std::string number(Judgement judgement) {
+  return std::to_string(static_cast<std::uint32_t>(judgement));
+}
 
 std::string text_of(const Address& address, bool four) {
   char text[INET6_ADDRSTRLEN];
@@ -250,7 +259,8 @@ void append_range(std::string& out, const AddressRange& range, bool four) {
   }
 }
 
-void append_ranges(std::string& out, std::string_view set, const std::vector<AddressRange>& ranges, bool four) {
+void append_ranges(std::string& out, std::string_view set, const std::vector<AddressRange>& ranges,
+                   bool four) {
   if (ranges.empty()) return;
   out += fmt::format("add element inet sallyport {} {{ ", set);
   for (const auto& range : ranges) {
@@ -272,17 +282,22 @@ std::string elements_of(const std::vector<Judged>& entries, bool four) {
 }  // namespace
 
 std::array<std::uint8_t, 6> mac_of(LinkRole role, unsigned slot) {
-  return {0x02, 0x5a, static_cast<std::uint8_t>(role), static_cast<std::uint8_t>(slot >> 16),
-          static_cast<std::uint8_t>(slot >> 8), static_cast<std::uint8_t>(slot)};
+  return {0x02,
+          0x5a,
+          static_cast<std::uint8_t>(role),
+          static_cast<std::uint8_t>(slot >> 16),
+          static_cast<std::uint8_t>(slot >> 8),
+          static_cast<std::uint8_t>(slot)};
 }
 
 std::string to_string(const std::array<std::uint8_t, 6>& mac) {
-  return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+  return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac[0], mac[1], mac[2], mac[3],
+                     mac[4], mac[5]);
 }
 
 Address link_local_of(const std::array<std::uint8_t, 6>& mac) {
-  return Address({0xfe, 0x80, 0, 0, 0, 0, 0, 0, static_cast<std::uint8_t>(mac[0] ^ 0x02), mac[1], mac[2], 0xff, 0xfe,
-                  mac[3], mac[4], mac[5]});
+  return Address({0xfe, 0x80, 0, 0, 0, 0, 0, 0, static_cast<std::uint8_t>(mac[0] ^ 0x02), mac[1],
+                  mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]});
 }
 
 std::string router_ruleset(const NodeNetwork& node, unsigned slot) {
@@ -309,9 +324,10 @@ std::string router_ruleset(const NodeNetwork& node, unsigned slot) {
 }
 
 std::string node_ruleset(const NodeNetwork& node) {
-  std::string out = fill(kNodeTable, {{"pool4", node.pool4.to_string()},
-                                      {"pool6", node.pool6.to_string()},
-                                      {"workers", fmt::format("{}-{}", node.worker_uid_first, node.worker_uid_last)}});
+  std::string out = fill(
+      kNodeTable, {{"pool4", node.pool4.to_string()},
+                   {"pool6", node.pool6.to_string()},
+                   {"workers", fmt::format("{}-{}", node.worker_uid_first, node.worker_uid_last)}});
   std::vector<Cidr> refused = node.refused;
   refused.push_back(node.pool4);
   refused.push_back(node.pool6);
@@ -319,8 +335,8 @@ std::string node_ruleset(const NodeNetwork& node) {
   append_ranges(out, "refused4", set.v4(), true);
   append_ranges(out, "refused6", set.v6(), false);
   for (const Address& address : node.resolvers) {
-    out += fmt::format("add element inet sallyport {} {{ {} }}\n", address.is_v4() ? "resolvers4" : "resolvers6",
-                       address.to_string());
+    out += fmt::format("add element inet sallyport {} {{ {} }}\n",
+                       address.is_v4() ? "resolvers4" : "resolvers6", address.to_string());
   }
   return out;
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nftables is told, as text in its own language, made from values alone (no sockets, no namespaces: see nft.h).
+// What nftables is told, as text in its own language, made from values alone (no sockets, no
+// namespaces: see nft.h).
 //
-// A router namespace judges every address by one interval map per family, address -> Judgement. The map is computed here,
-// disjoint and complete: boundary over denied over allowed (D-18, R-091), so that the kernel does one lookup per packet and
-// a live update is one map replaced in one transaction; allow-all is only a map with more in it.
+// A router namespace judges every address by one interval map per family, address -> Judgement. The
+// map is computed here, disjoint and complete: boundary over denied over allowed (D-18, R-091), so
+// that the kernel does one lookup per packet and a live update is one map replaced in one
+// transaction; allow-all is only a map with more in it.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +28,8 @@ struct Judged {
 };
 
 struct JudgementMap {
-  std::vector<Judged> v4, v6;  // sorted, disjoint; what is in neither list is for the worker (TCP, DNS) or refused
+  std::vector<Judged> v4,
+      v6;  // sorted, disjoint; what is in neither list is for the worker (TCP, DNS) or refused
 
   // Is traffic to this address forwarded by the kernel?
   [[nodiscard]] bool opens(const Address& address) const;
@@ -34,18 +37,21 @@ struct JudgementMap {
 
 [[nodiscard]] JudgementMap judge(const NodeNetwork& node, const AddressPolicy& policy);
 
-// The tables of a new router namespace, with nothing open. (Nothing in it is replaced: the kernel would wait for RCU.)
+// The tables of a new router namespace, with nothing open. (Nothing in it is replaced: the kernel
+// would wait for RCU.)
 [[nodiscard]] std::string router_ruleset(const NodeNetwork& node, unsigned slot);
 // The table of the node itself. Loading it again replaces it.
 [[nodiscard]] std::string node_ruleset(const NodeNetwork& node);
-// These three are the worker's too (firewall/control.h); a test holds the two places equal, since this folder knows only base.
+// These three are the worker's too (firewall/control.h); a test holds the two places equal, since
+// this folder knows only base.
 inline constexpr int kNflogGroup = 100;
 inline constexpr std::uint32_t kForwardedMark = 0x5a11;  // of conntrack entries
 inline constexpr std::uint32_t kTproxyMark = 1;
 
 inline constexpr std::uint16_t kTproxyPort = 15001;
 inline constexpr std::uint16_t kDnsPort = 15053;
-// Marks a packet that asks for the DNS redirect, and one that the daemon itself wrote (host/nudge.h).
+// Marks a packet that asks for the DNS redirect, and one that the daemon itself wrote
+// (host/nudge.h).
 inline constexpr std::uint32_t kDnsMark = 5;
 inline constexpr std::uint32_t kNudgeMark = 6;
 

@@ -12,7 +12,8 @@ Result<> write_sysctl(const std::string& name, std::string_view value) {
   const std::string path = "/proc/sys/" + name;
   const Fd file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!file) return fail_errno("open " + path);
-  if (write(file.get(), value.data(), value.size()) != static_cast<ssize_t>(value.size())) return fail_errno("write " + path);
+  if (write(file.get(), value.data(), value.size()) != static_cast<ssize_t>(value.size()))
+    return fail_errno("write " + path);
   return {};
 }
 

@@ -29,14 +29,17 @@ enum class Kind { tproxy, tcp, udp };
 Result<Fd> open_socket(Kind kind, const Endpoint& at) {
   const bool four = at.address.is_v4();
   const bool stream = kind != Kind::udp;
-  Fd fd(socket(four ? AF_INET : AF_INET6, (stream ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  Fd fd(socket(four ? AF_INET : AF_INET6,
+               (stream ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return fail_errno("socket");
   if (stream) {
     // The connections of a worker that has just died are in TIME_WAIT on this address.
-    if (auto ok = turn_on(fd, SOL_SOCKET, SO_REUSEADDR, "SO_REUSEADDR"); !ok) return std::unexpected(ok.error());
+    if (auto ok = turn_on(fd, SOL_SOCKET, SO_REUSEADDR, "SO_REUSEADDR"); !ok)
+      return std::unexpected(ok.error());
   }
   if (!four) {
-    if (auto ok = turn_on(fd, IPPROTO_IPV6, IPV6_V6ONLY, "IPV6_V6ONLY"); !ok) return std::unexpected(ok.error());
+    if (auto ok = turn_on(fd, IPPROTO_IPV6, IPV6_V6ONLY, "IPV6_V6ONLY"); !ok)
+      return std::unexpected(ok.error());
   }
   if (kind == Kind::tproxy) {
     auto ok = four ? turn_on(fd, IPPROTO_IP, IP_TRANSPARENT, "IP_TRANSPARENT")
@@ -44,21 +47,24 @@ Result<Fd> open_socket(Kind kind, const Endpoint& at) {
     if (!ok) return std::unexpected(ok.error());
   }
   if (kind != Kind::tproxy) {
-    // The gateway address appears with the guest's link, which may be attached after the worker is ready.
+    // The gateway address appears with the guest's link, which may be attached after the worker is
+    // ready.
     auto ok = four ? turn_on(fd, IPPROTO_IP, IP_FREEBIND, "IP_FREEBIND")
                    : turn_on(fd, IPPROTO_IPV6, IPV6_FREEBIND, "IPV6_FREEBIND");
     if (!ok) return std::unexpected(ok.error());
   }
   sockaddr_storage address;
   const socklen_t length = at.to_sockaddr(address);
-  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) return fail_errno("bind " + at.to_string());
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0)
+    return fail_errno("bind " + at.to_string());
   if (stream && listen(fd.get(), kBacklog) != 0) return fail_errno("listen " + at.to_string());
   return fd;
 }
 
 Result<> set_non_blocking(const Fd& fd) {
   const int flags = fcntl(fd.get(), F_GETFL);
-  if (flags < 0 || fcntl(fd.get(), F_SETFL, flags | O_NONBLOCK) != 0) return fail_errno("O_NONBLOCK");
+  if (flags < 0 || fcntl(fd.get(), F_SETFL, flags | O_NONBLOCK) != 0)
+    return fail_errno("O_NONBLOCK");
   return {};
 }
 
@@ -72,7 +78,8 @@ Result<Fd> open_nflog() {
   auto socket = NetfilterSocket::open();
   if (!socket) return std::unexpected(socket.error());
   const auto config = [](auto&& fill) {
-    NetlinkMessage message(NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_CONFIG, NLM_F_REQUEST | NLM_F_ACK, AF_UNSPEC, kNflogGroup);
+    NetlinkMessage message(NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_CONFIG, NLM_F_REQUEST | NLM_F_ACK,
+                           AF_UNSPEC, kNflogGroup);
     fill(message);
     return message;
   };
@@ -102,7 +109,8 @@ Result<Fd> open_conntrack_events() {
   if (!socket) return std::unexpected(socket.error());
   Fd fd = socket->take();
   const int group = NFNLGRP_CONNTRACK_DESTROY;
-  if (setsockopt(fd.get(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof group) != 0) return fail_errno("conntrack events");
+  if (setsockopt(fd.get(), SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof group) != 0)
+    return fail_errno("conntrack events");
   never_overrun(fd);
   if (auto ok = set_non_blocking(fd); !ok) return std::unexpected(ok.error());
   return fd;
@@ -123,9 +131,11 @@ Result<std::vector<Fd>> open_worker_sockets_here(const Address& router4, const A
     Kind kind;
     Endpoint at;
   };
-  for (const auto& [kind, at] : {Wanted{Kind::tproxy, {loopback4, kTproxyPort}}, Wanted{Kind::tproxy, {loopback6, kTproxyPort}},
-                                 Wanted{Kind::udp, {router4, kDnsPort}}, Wanted{Kind::udp, {router6, kDnsPort}},
-                                 Wanted{Kind::tcp, {router4, kDnsPort}}, Wanted{Kind::tcp, {router6, kDnsPort}}}) {
+  for (const auto& [kind, at] :
+       {Wanted{Kind::tproxy, {loopback4, kTproxyPort}},
+        Wanted{Kind::tproxy, {loopback6, kTproxyPort}}, Wanted{Kind::udp, {router4, kDnsPort}},
+        Wanted{Kind::udp, {router6, kDnsPort}}, Wanted{Kind::tcp, {router4, kDnsPort}},
+        Wanted{Kind::tcp, {router6, kDnsPort}}}) {
     if (auto ok = add(open_socket(kind, at)); !ok) return std::unexpected(ok.error());
   }
   if (auto ok = add(open_nflog()); !ok) return std::unexpected(ok.error());

@@ -18,7 +18,8 @@ class CgroupTest : public testing::Test {
  protected:
   ~CgroupTest() override {
     EXPECT_TRUE(Cgroup::open(path_).destroy());
-    EXPECT_THAT(cgroup_leftovers(), testing::Not(testing::Contains(path_.substr(path_.rfind('/') + 1))));
+    EXPECT_THAT(cgroup_leftovers(),
+                testing::Not(testing::Contains(path_.substr(path_.rfind('/') + 1))));
   }
   Cgroup make(const CgroupLimits& limits) {
     auto made = Cgroup::create(path_, limits);

@@ -21,8 +21,10 @@ class Disk : public testing::Test {
     char name[] = "/tmp/sallyport-disk-XXXXXX";
     top_ = mkdtemp(name);
     shell("chmod 0755 " + top_);  // other ids than ours work below it
-    shell("mkdir -p " + top_ + "/tree/etc " + top_ + "/run " + top_ + "/images && echo base > " + top_ + "/tree/etc/release && " +
-          "chown 1000:1000 " + top_ + "/tree/etc/release && mksquashfs " + top_ + "/tree " + top_ + "/base.sqsh -quiet -no-progress > /dev/null");
+    shell("mkdir -p " + top_ + "/tree/etc " + top_ + "/run " + top_ + "/images && echo base > " +
+          top_ + "/tree/etc/release && " + "chown 1000:1000 " + top_ +
+          "/tree/etc/release && mksquashfs " + top_ + "/tree " + top_ +
+          "/base.sqsh -quiet -no-progress > /dev/null");
     spec_.base_image = top_ + "/base.sqsh";
     spec_.base_mount = top_ + "/images/base";
     spec_.disk_image = top_ + "/disk.ext4";
@@ -36,7 +38,9 @@ class Disk : public testing::Test {
     EXPECT_THAT(*mounts_below(top_), testing::IsEmpty());
     shell("rm -rf " + top_);
   }
-  static void shell(const std::string& command) { ASSERT_EQ(std::system(command.c_str()), 0) << command; }
+  static void shell(const std::string& command) {
+    ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  }
   static std::pair<unsigned, unsigned> owner(const std::string& path) {
     struct stat about{};
     EXPECT_EQ(stat(path.c_str(), &about), 0) << path;
@@ -64,7 +68,8 @@ TEST_F(Disk, the_base_is_seen_through_the_root_with_the_ids_of_the_sandbox) {
 
 TEST_F(Disk, what_is_written_survives_and_follows_the_sandbox_to_another_slot) {
   const std::string at = root();
-  shell("setpriv --reuid 268436456 --regid 268436456 --clear-groups sh -c 'echo changed > " + at + "/etc/release'");
+  shell("setpriv --reuid 268436456 --regid 268436456 --clear-groups sh -c 'echo changed > " + at +
+        "/etc/release'");
   ASSERT_TRUE(unmount_root(spec_.dir));
   spec_.id_range = IdRange{0x20000000, 65536};
   const std::string again = root();
@@ -85,8 +90,8 @@ TEST_F(Disk, the_disk_is_of_fixed_size_inside_and_small_outside) {
   EXPECT_EQ(static_cast<std::uint64_t>(image.st_size), kDisk);
   EXPECT_LT(static_cast<std::uint64_t>(image.st_blocks) * 512, kDisk / 8);
 
-  shell("setpriv --reuid 268435456 --regid 268435456 --clear-groups sh -c 'dd if=/dev/zero of=" + at +
-        "/full bs=1M count=80 2>&1 | grep -q \"No space left\"'");
+  shell("setpriv --reuid 268435456 --regid 268435456 --clear-groups sh -c 'dd if=/dev/zero of=" +
+        at + "/full bs=1M count=80 2>&1 | grep -q \"No space left\"'");
 }
 
 TEST_F(Disk, mounting_twice_and_unmounting_half_made_states_is_fine) {
@@ -107,7 +112,8 @@ TEST_F(Disk, a_failure_leaves_nothing_mounted) {
 }
 
 TEST_F(Disk, an_image_of_another_kind_is_refused) {
-  shell("cp " + spec_.base_image + " " + top_ + "/good && head -c 8192 /dev/zero > " + spec_.base_image);
+  shell("cp " + spec_.base_image + " " + top_ + "/good && head -c 8192 /dev/zero > " +
+        spec_.base_image);
   EXPECT_FALSE(mount_root(spec_));
 }
 

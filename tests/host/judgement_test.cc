@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The map from address to judgement that nftables gets, held against the lists it was made from; no kernel needed.
+// The map from address to judgement that nftables gets, held against the lists it was made from; no
+// kernel needed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +39,9 @@ std::optional<Judgement> look_up(const JudgementMap& map, const Address& address
   }
   return std::nullopt;
 }
-std::optional<Judgement> look_up(const JudgementMap& map, const char* text) { return look_up(map, *Address::parse(text)); }
+std::optional<Judgement> look_up(const JudgementMap& map, const char* text) {
+  return look_up(map, *Address::parse(text));
+}
 
 // D-18, R-091
 TEST(Judgement, boundary_wins_over_denied_wins_over_allowed_whatever_their_lengths) {
@@ -67,11 +70,13 @@ TEST(Judgement, some_addresses_are_never_open) {
   AddressPolicy policy;
   policy.forward_all = true;
   const JudgementMap map = judge(node(), policy);
-  for (const auto* never : {"127.0.0.1", "0.0.0.0", "0.1.2.3", "224.0.0.1", "255.255.255.255", "240.0.0.1", "10.209.0.1", "10.209.255.255",
-                            "::", "::1", "fe80::1", "ff02::1", "fd53:616c:6c79:8::1"}) {
+  for (const auto* never :
+       {"127.0.0.1", "0.0.0.0", "0.1.2.3", "224.0.0.1", "255.255.255.255", "240.0.0.1",
+        "10.209.0.1", "10.209.255.255", "::", "::1", "fe80::1", "ff02::1", "fd53:616c:6c79:8::1"}) {
     EXPECT_EQ(look_up(map, never), Judgement::boundary) << never;
   }
-  for (const auto* open : {"1.1.1.1", "223.255.255.255", "10.208.255.255", "10.210.0.0", "2001:db8::1", "fd53:616c:6c7a::"}) {
+  for (const auto* open : {"1.1.1.1", "223.255.255.255", "10.208.255.255", "10.210.0.0",
+                           "2001:db8::1", "fd53:616c:6c7a::"}) {
     EXPECT_EQ(look_up(map, open), Judgement::open) << open;
   }
 }
@@ -82,7 +87,9 @@ TEST(Judgement, the_mapped_block_on_the_wire_is_refused) {
   policy.forward_all = true;
   const JudgementMap map = judge(node(), policy);
   const Address inside = Address::v4(0x08080808);
-  const auto covers = [&](const Judged& judged) { return judged.range.first <= inside && inside <= judged.range.last; };
+  const auto covers = [&](const Judged& judged) {
+    return judged.range.first <= inside && inside <= judged.range.last;
+  };
   const auto found = std::ranges::find_if(map.v6, covers);
   ASSERT_NE(found, map.v6.end());
   EXPECT_EQ(found->judgement, Judgement::boundary);
@@ -94,19 +101,37 @@ TEST(Judgement, a_denied_ipv4_range_is_denied_in_its_ipv6_forms) {
   policy.allowed = ranges({"::/0", "0.0.0.0/0"});
   policy.denied = ranges({"169.254.0.0/16"});
   const JudgementMap map = judge(node(), policy);
-  for (const auto* form : {"64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::", "2002:a9fe:a9fe:1::1", "::a9fe:a9fe", "2001:0:1:2:3:4:5601:5601"}) {
+  for (const auto* form : {"64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::", "2002:a9fe:a9fe:1::1",
+                           "::a9fe:a9fe", "2001:0:1:2:3:4:5601:5601"}) {
     EXPECT_EQ(look_up(map, form), Judgement::denied) << form;
   }
   EXPECT_EQ(look_up(map, "64:ff9b::808:808"), Judgement::open);
 }
 
-// Against a naive answer, address for address at every edge; and disjoint, sorted, never empty ranges (nftables insists).
+// Against a naive answer, address for address at every edge; and disjoint, sorted, never empty
+// ranges (nftables insists).
 TEST(Judgement, agrees_with_the_lists_at_every_edge) {
   std::mt19937 random(7);
   const auto any_range = [&] {
     const bool four = random() % 2 == 0;
-    Address::Raw raw{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, static_cast<std::uint8_t>(random()), static_cast<std::uint8_t>(random())};
-    return four ? *Cidr::make(Address::v4((198U << 24) + (random() & 0xffff)), 16 + random() % 17) : *Cidr::make(Address(raw), 112 + random() % 17);
+    Address::Raw raw{0x20,
+                     0x01,
+                     0x0d,
+                     0xb8,
+                     0,
+                     0,
+                     0,
+                     0,
+                     0,
+                     0,
+                     0,
+                     0,
+                     0,
+                     0,
+                     static_cast<std::uint8_t>(random()),
+                     static_cast<std::uint8_t>(random())};
+    return four ? *Cidr::make(Address::v4((198U << 24) + (random() & 0xffff)), 16 + random() % 17)
+                : *Cidr::make(Address(raw), 112 + random() % 17);
   };
   for (int round = 0; round < 200; ++round) {
     AddressPolicy policy;
@@ -137,7 +162,8 @@ TEST(Judgement, agrees_with_the_lists_at_every_edge) {
         check(cidr.last());
         for (const int step : {-1, 1}) {
           Address::Raw raw = (step < 0 ? cidr.first() : cidr.last()).raw();
-          const unsigned value = static_cast<unsigned>(raw[14] << 8 | raw[15]) + static_cast<unsigned>(step);
+          const unsigned value =
+              static_cast<unsigned>(raw[14] << 8 | raw[15]) + static_cast<unsigned>(step);
           if (value > 0xffff) continue;
           raw[14] = static_cast<std::uint8_t>(value >> 8);
           raw[15] = static_cast<std::uint8_t>(value);
@@ -153,9 +179,12 @@ TEST(Judgement, adding_a_denied_range_opens_nothing_new) {
   std::mt19937 random(11);
   for (int round = 0; round < 100; ++round) {
     AddressPolicy policy;
-    for (int i = 0; i < 5; ++i) policy.allowed.push_back(*Cidr::make(Address::v4((198U << 24) + (random() & 0xffff)), 20 + random() % 13));
+    for (int i = 0; i < 5; ++i)
+      policy.allowed.push_back(
+          *Cidr::make(Address::v4((198U << 24) + (random() & 0xffff)), 20 + random() % 13));
     const JudgementMap before = judge(node(), policy);
-    policy.denied.push_back(*Cidr::make(Address::v4((198U << 24) + (random() & 0xffff)), 18 + random() % 15));
+    policy.denied.push_back(
+        *Cidr::make(Address::v4((198U << 24) + (random() & 0xffff)), 18 + random() % 15));
     const JudgementMap after = judge(node(), policy);
     for (const auto& judged : after.v4) {
       if (judged.judgement != Judgement::open) continue;
@@ -195,8 +224,9 @@ TEST(Addresses, pools_that_are_too_small_have_no_slots) {
 TEST(Ruleset, every_name_is_filled_in_and_every_chain_that_decides_ends_in_a_refusal) {
   const std::string router = router_ruleset(node(), 3);
   EXPECT_THAT(router, Not(HasSubstr("$")));
-  for (const auto* hook : {"prerouting priority mangle; policy drop", "forward priority filter; policy drop", "input priority filter; policy drop",
-                           "output priority filter; policy drop"}) {
+  for (const auto* hook :
+       {"prerouting priority mangle; policy drop", "forward priority filter; policy drop",
+        "input priority filter; policy drop", "output priority filter; policy drop"}) {
     EXPECT_THAT(router, HasSubstr(std::string("type filter hook ") + hook));
   }
   EXPECT_THAT(router, HasSubstr("ip saddr != 10.209.0.26 goto spoofed"));
@@ -212,7 +242,8 @@ TEST(Ruleset, every_name_is_filled_in_and_every_chain_that_decides_ends_in_a_ref
   EXPECT_THAT(table, Not(HasSubstr("$")));
   EXPECT_THAT(table, HasSubstr("add element inet sallyport resolvers4 { 127.0.0.53 }"));
   EXPECT_THAT(table, HasSubstr("add element inet sallyport resolvers6 { 2001:db8::53 }"));
-  EXPECT_THAT(table, HasSubstr("refused4 { 10.209.0.0-10.209.255.255, 192.168.0.0-192.168.255.255, }"));
+  EXPECT_THAT(table,
+              HasSubstr("refused4 { 10.209.0.0-10.209.255.255, 192.168.0.0-192.168.255.255, }"));
   EXPECT_THAT(table, HasSubstr("meta skuid 1900000000-1900008191 goto from_worker"));
 }
 

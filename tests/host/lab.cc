@@ -43,7 +43,9 @@ Result<Fd> made(int fd, const char* what) {
 }
 
 Fd open_socket(const Fd& ns, int family, int type, int protocol) {
-  return must(in_namespace(ns, [&] { return made(socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol), "socket"); }));
+  return must(in_namespace(ns, [&] {
+    return made(socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol), "socket");
+  }));
 }
 
 std::pair<sockaddr_storage, socklen_t> sockaddr_of(const std::string& text) {
@@ -87,8 +89,8 @@ Seen seen_of(std::string_view packet) {
 // What the node's own kernel says on the link: multicast listener reports, neighbour discovery.
 bool is_link_chatter(const Seen& seen) {
   const bool link_scope = seen.destination.raw()[0] == 0xff && seen.destination.raw()[1] == 0x02;
-  return link_scope ||
-         (seen.protocol == IPPROTO_ICMPV6 && !seen.payload.empty() && static_cast<std::uint8_t>(seen.payload[0]) >= 130);
+  return link_scope || (seen.protocol == IPPROTO_ICMPV6 && !seen.payload.empty() &&
+                        static_cast<std::uint8_t>(seen.payload[0]) >= 130);
 }
 
 }  // namespace
@@ -110,30 +112,40 @@ Internet::Internet() {
   const std::string n = "ip -n " + node_name_ + " ";
   const std::string i = "ip -n " + internet_name_ + " ";
   for (const auto& name : {node_name_, internet_name_}) {
-    run("ip netns exec " + name + " sysctl -qw net.ipv6.conf.default.accept_dad=0");  // else neighbour discovery starts late
+    run("ip netns exec " + name +
+        " sysctl -qw net.ipv6.conf.default.accept_dad=0");  // else neighbour discovery starts late
   }
   run(n + "link set lo up && " + i + "link set lo up");
   run(n + "link add up0 type veth peer name net0 netns " + internet_name_);
-  run(n + "addr add 198.18.0.1/24 dev up0 && " + n + "addr add 2001:db8::1/64 dev up0 nodad && " + n + "link set up0 up");
-  run(i + "addr add 198.18.0.2/24 dev net0 && " + i + "addr add 2001:db8::2/64 dev net0 nodad && " + i + "link set net0 up");
+  run(n + "addr add 198.18.0.1/24 dev up0 && " + n + "addr add 2001:db8::1/64 dev up0 nodad && " +
+      n + "link set up0 up");
+  run(i + "addr add 198.18.0.2/24 dev net0 && " + i + "addr add 2001:db8::2/64 dev net0 nodad && " +
+      i + "link set net0 up");
   run(n + "route add default via 198.18.0.2 && " + n + "-6 route add default via 2001:db8::2");
   // Fixed neighbours, so that no test waits for a second try at neighbour discovery.
-  run(n + "link set up0 address 02:5a:10:00:00:01 && " + i + "link set net0 address 02:5a:10:00:00:02");
-  for (const auto* address : {"198.18.0.2", "2001:db8::2"}) run(n + "neigh replace " + address + " lladdr 02:5a:10:00:00:02 dev up0 nud permanent");
-  for (const auto* address : {"198.18.0.1", "2001:db8::1"}) run(i + "neigh replace " + address + " lladdr 02:5a:10:00:00:01 dev net0 nud permanent");
+  run(n + "link set up0 address 02:5a:10:00:00:01 && " + i +
+      "link set net0 address 02:5a:10:00:00:02");
+  for (const auto* address : {"198.18.0.2", "2001:db8::2"})
+    run(n + "neigh replace " + address + " lladdr 02:5a:10:00:00:02 dev up0 nud permanent");
+  for (const auto* address : {"198.18.0.1", "2001:db8::1"})
+    run(i + "neigh replace " + address + " lladdr 02:5a:10:00:00:01 dev net0 nud permanent");
   // The internet is every address that is not the node's.
-  for (const auto* range : {"198.18.1.0/24", "198.19.0.0/16", "10.77.0.0/16", "169.254.169.0/24"}) run(i + "route add local " + range + " dev lo");
-  for (const auto* range : {"2001:db8:1::/48", "2001:db8:2::/48", "64:ff9b::/96", "fd77::/16"}) run(i + "-6 route add local " + range + " dev lo");
+  for (const auto* range : {"198.18.1.0/24", "198.19.0.0/16", "10.77.0.0/16", "169.254.169.0/24"})
+    run(i + "route add local " + range + " dev lo");
+  for (const auto* range : {"2001:db8:1::/48", "2001:db8:2::/48", "64:ff9b::/96", "fd77::/16"})
+    run(i + "-6 route add local " + range + " dev lo");
   run("ip netns exec " + internet_name_ + " sysctl -qw net.ipv6.ip_nonlocal_bind=1");
 
   capture_ = must(in_namespace(internet_ns, [&]() -> Result<Fd> {
-    auto fd = made(socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, htons(ETH_P_ALL)), "packet socket");
+    auto fd = made(socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, htons(ETH_P_ALL)),
+                   "packet socket");
     if (!fd) return fd;
     sockaddr_ll link{};
     link.sll_family = AF_PACKET;
     link.sll_protocol = htons(ETH_P_ALL);
     link.sll_ifindex = static_cast<int>(if_nametoindex("net0"));
-    if (bind(fd->get(), reinterpret_cast<sockaddr*>(&link), sizeof link) != 0) return fail_errno("bind packet socket");
+    if (bind(fd->get(), reinterpret_cast<sockaddr*>(&link), sizeof link) != 0)
+      return fail_errno("bind packet socket");
     const int large = 8 << 20;
     setsockopt(fd->get(), SOL_SOCKET, SO_RCVBUFFORCE, &large, sizeof large);
     return fd;
@@ -142,7 +154,8 @@ Internet::Internet() {
   node.pool4 = *Cidr::parse("10.209.0.0/16");
   node.pool6 = *Cidr::parse("fd53:616c:6c79::/48");
   node.resolvers = {*Address::parse("198.18.1.53")};
-  for (const auto* range : {"10.0.0.0/8", "169.254.0.0/16", "fc00::/7", "198.18.1.53/32"}) node.refused.push_back(*Cidr::parse(range));
+  for (const auto* range : {"10.0.0.0/8", "169.254.0.0/16", "fc00::/7", "198.18.1.53/32"})
+    node.refused.push_back(*Cidr::parse(range));
   node.worker_uid_first = 1900000000;
   node.worker_uid_last = 1900008191;
   must(as_daemon([&] { return setup_node(node); }));
@@ -163,10 +176,12 @@ std::vector<Seen> Internet::seen() {
   for (;;) {
     sockaddr_ll link{};
     socklen_t length = sizeof link;
-    const ssize_t got = recvfrom(capture_.get(), buffer, sizeof buffer, 0, reinterpret_cast<sockaddr*>(&link), &length);
+    const ssize_t got = recvfrom(capture_.get(), buffer, sizeof buffer, 0,
+                                 reinterpret_cast<sockaddr*>(&link), &length);
     if (got < 0) return packets;
     const auto type = ntohs(link.sll_protocol);
-    if (link.sll_pkttype == PACKET_OUTGOING || got < 20 || (type != ETH_P_IP && type != ETH_P_IPV6)) continue;
+    if (link.sll_pkttype == PACKET_OUTGOING || got < 20 || (type != ETH_P_IP && type != ETH_P_IPV6))
+      continue;
     Seen packet = seen_of({buffer, static_cast<std::size_t>(got)});
     if (!is_link_chatter(packet)) packets.push_back(std::move(packet));
   }
@@ -202,7 +217,6 @@ Sandbox::Sandbox(Internet& internet, const std::string& name, unsigned slot)
   must(internet.as_daemon([&] { return create_router(internet.node, network); }));
   worker = must(internet.as_daemon([&] { return open_worker_sockets(internet.node, network); }));
   must(internet.as_daemon([&] { return attach_guest(internet.node, network, guest->pid); }));
-
 }
 
 Sandbox::~Sandbox() {
@@ -221,7 +235,8 @@ void Sandbox::renew_guest() {
 
 void Sandbox::send_raw(const std::string& packet) const {
   const std::uint16_t type = (packet[0] & 0xf0) == 0x40 ? ETH_P_IP : ETH_P_IPV6;
-  send_frame(guest->ns, "eth0", at().guest_mac, mac_of(LinkRole::router_guest, network.slot), type, packet);
+  send_frame(guest->ns, "eth0", at().guest_mac, mac_of(LinkRole::router_guest, network.slot), type,
+             packet);
 }
 
 std::vector<Seen> Sandbox::seen() {
@@ -263,9 +278,11 @@ Dialled dial(const Fd& ns, const std::string& to, int ms) {
 }
 
 Dialled dial_here(const std::string& to, int ms) {
-  Dialled dialled{0, must(made(socket(family_of(to), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), "socket"))};
+  Dialled dialled{0, must(made(socket(family_of(to), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
+                               "socket"))};
   const auto [address, length] = sockaddr_of(to);
-  if (connect(dialled.socket.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0) return dialled;
+  if (connect(dialled.socket.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0)
+    return dialled;
   if (errno != EINPROGRESS) {
     dialled.error = errno;
     return dialled;
@@ -307,19 +324,22 @@ std::string receive(const Fd& socket, int ms, int* error, Endpoint* from) {
   char buffer[65536];
   sockaddr_storage peer{};
   socklen_t length = sizeof peer;
-  const ssize_t got = recvfrom(socket.get(), buffer, sizeof buffer, 0, reinterpret_cast<sockaddr*>(&peer), &length);
+  const ssize_t got =
+      recvfrom(socket.get(), buffer, sizeof buffer, 0, reinterpret_cast<sockaddr*>(&peer), &length);
   if (got < 0) {
     if (error != nullptr) *error = errno;
     return {};
   }
   if (from != nullptr) {
-    if (const auto endpoint = Endpoint::from_sockaddr(reinterpret_cast<sockaddr*>(&peer), length)) *from = *endpoint;
+    if (const auto endpoint = Endpoint::from_sockaddr(reinterpret_cast<sockaddr*>(&peer), length))
+      *from = *endpoint;
   }
   return {buffer, static_cast<std::size_t>(got)};
 }
 
 void send_frame(const Fd& ns, const std::string& link, const std::array<std::uint8_t, 6>& from,
-                const std::array<std::uint8_t, 6>& to, std::uint16_t ethertype, const std::string& packet) {
+                const std::array<std::uint8_t, 6>& to, std::uint16_t ethertype,
+                const std::string& packet) {
   must(in_namespace(ns, [&]() -> Result<> {
     const Fd fd(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
     if (!fd) return fail_errno("packet socket");
@@ -331,7 +351,8 @@ void send_frame(const Fd& ns, const std::string& link, const std::array<std::uin
     frame += static_cast<char>(ethertype >> 8);
     frame += static_cast<char>(ethertype & 0xff);
     frame += packet;
-    if (sendto(fd.get(), frame.data(), frame.size(), 0, reinterpret_cast<sockaddr*>(&address), sizeof address) < 0) {
+    if (sendto(fd.get(), frame.data(), frame.size(), 0, reinterpret_cast<sockaddr*>(&address),
+               sizeof address) < 0) {
       return fail_errno("send frame");
     }
     return {};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node and an internet of one machine, in namespaces of their own: node (198.18.0.1, 2001:db8::1) and, behind it, an internet
-// that answers on every address of 198.18.0.0/15 and 2001:db8::/32 and writes down every packet that reaches it.
+// A node and an internet of one machine, in namespaces of their own: node (198.18.0.1, 2001:db8::1)
+// and, behind it, an internet that answers on every address of 198.18.0.0/15 and 2001:db8::/32 and
+// writes down every packet that reaches it.
 #pragma once
 
 #include <sys/types.h>
@@ -70,10 +71,12 @@ class Sandbox {
   Sandbox(const Sandbox&) = delete;
 
   Applied apply(const AddressPolicy& policy);
-  // Sends a raw IP packet from the guest's link, by default with the guest's own link-layer address.
+  // Sends a raw IP packet from the guest's link, by default with the guest's own link-layer
+  // address.
   void send_raw(const std::string& packet) const;
-  // What reached the internet until now. Waits for no time but for a packet: one that the guest sends to kBeacon, which the
-  // policy in force must open, and which arrives after all that was sent before it.
+  // What reached the internet until now. Waits for no time but for a packet: one that the guest
+  // sends to kBeacon, which the policy in force must open, and which arrives after all that was
+  // sent before it.
   std::vector<Seen> seen();
   void renew_guest();  // the guest ends, a new one is attached
   [[nodiscard]] SandboxAddresses at() const { return addresses_of(internet_.node, network.slot); }
@@ -104,6 +107,7 @@ std::string receive(const Fd& socket, int ms, int* error = nullptr, Endpoint* fr
 bool readable(const Fd& socket, int ms);
 // A raw packet, headers included, out of the link `link` of `ns`, to the link-layer address `to`.
 void send_frame(const Fd& ns, const std::string& link, const std::array<std::uint8_t, 6>& from,
-                const std::array<std::uint8_t, 6>& to, std::uint16_t ethertype, const std::string& packet);
+                const std::array<std::uint8_t, 6>& to, std::uint16_t ethertype,
+                const std::string& packet);
 
 }  // namespace sallyport::host::lab

@@ -21,11 +21,14 @@ class Lifecycle : public testing::Test {
  protected:
   [[nodiscard]] std::vector<std::string> links() {
     std::vector<std::string> names;
-    const auto list = internet.as_daemon([]() -> Result<std::vector<LinkInfo>> { return Links::open()->list(); });
+    const auto list =
+        internet.as_daemon([]() -> Result<std::vector<LinkInfo>> { return Links::open()->list(); });
     for (const LinkInfo& link : *list) names.push_back(link.name);
     return names;
   }
-  [[nodiscard]] std::vector<std::string> left() { return *internet.as_daemon([] { return leftovers(); }); }
+  [[nodiscard]] std::vector<std::string> left() {
+    return *internet.as_daemon([] { return leftovers(); });
+  }
   Result<> create(const SandboxNetwork& what) {
     return internet.as_daemon([&] { return create_router(internet.node, what); });
   }
@@ -50,7 +53,8 @@ TEST_F(Lifecycle, destroy_leaves_nothing_and_may_be_repeated) {
 TEST_F(Lifecycle, creating_over_what_a_crash_left_works) {
   ASSERT_TRUE(create(network));
   EXPECT_TRUE(create(network));
-  // A name without a namespace, and a link without an alias: two places where a kill -9 may have struck.
+  // A name without a namespace, and a link without an alias: two places where a kill -9 may have
+  // struck.
   ASSERT_TRUE(remove(network));
   lab::run("touch -d '1 minute ago' /run/netns/sp-" + network.id);
   lab::run("ip -n " + internet.node_name() + " link add spu7 type veth peer name spx7");
@@ -105,7 +109,9 @@ TEST_F(Lifecycle, a_guest_may_be_started_again_behind_the_same_router) {
 TEST_F(Lifecycle, a_guest_that_is_gone_is_an_error_and_leaves_nothing) {
   ASSERT_TRUE(create(network));
   int pid = 0;
-  { pid = lab::Guest().pid; }
+  {
+    pid = lab::Guest().pid;
+  }
   EXPECT_FALSE(internet.as_daemon([&] { return attach_guest(internet.node, network, pid); }));
   EXPECT_TRUE(remove(network));
 }
@@ -152,7 +158,8 @@ TEST_F(Lifecycle, many_sandboxes_are_made_and_removed_at_once) {
   EXPECT_THAT(left(), testing::IsEmpty());
 }
 
-// kill -9 of the daemon at any moment: what is left is found and removed, and the next one can be made.
+// kill -9 of the daemon at any moment: what is left is found and removed, and the next one can be
+// made.
 TEST_F(Lifecycle, a_daemon_killed_at_any_moment_leaves_what_can_be_removed) {
   for (unsigned i = 0; i < 25; ++i) {
     const pid_t daemon = fork();

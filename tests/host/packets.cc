@@ -24,13 +24,15 @@ std::uint16_t checksum(std::string data) {
   if (data.size() % 2 != 0) data += '\0';
   std::uint32_t sum = 0;
   for (std::size_t i = 0; i < data.size(); i += 2) {
-    sum += static_cast<std::uint32_t>(static_cast<std::uint8_t>(data[i]) << 8 | static_cast<std::uint8_t>(data[i + 1]));
+    sum += static_cast<std::uint32_t>(static_cast<std::uint8_t>(data[i]) << 8 |
+                                      static_cast<std::uint8_t>(data[i + 1]));
   }
   while (sum >> 16) sum = (sum & 0xffff) + (sum >> 16);
   return static_cast<std::uint16_t>(~sum);
 }
 
-std::string pseudo_header(const Address& source, const Address& destination, std::uint8_t protocol, std::size_t length) {
+std::string pseudo_header(const Address& source, const Address& destination, std::uint8_t protocol,
+                          std::size_t length) {
   std::string out = raw(source) + raw(destination);
   u32(out, static_cast<std::uint32_t>(length));
   u32(out, protocol);
@@ -89,11 +91,13 @@ std::string tcp_syn(const Endpoint& source, const Endpoint& destination) {
   u16(out, 0x5002);
   u16(out, 64000);
   u32(out, 0);
-  put_checksum(out, 16, pseudo_header(source.address, destination.address, IPPROTO_TCP, out.size()));
+  put_checksum(out, 16,
+               pseudo_header(source.address, destination.address, IPPROTO_TCP, out.size()));
   return out;
 }
 
-std::string icmpv6(const Address& source, const Address& destination, std::uint8_t type, const std::string& body) {
+std::string icmpv6(const Address& source, const Address& destination, std::uint8_t type,
+                   const std::string& body) {
   std::string out;
   u8(out, type);
   u8(out, 0);

@@ -32,7 +32,8 @@ class Update : public lab::NetworkTest {
     return connection;
   }
   static bool passes(const Fd& from, const Fd& to, const std::string& text) {
-    return send(from.get(), text.data(), text.size(), MSG_NOSIGNAL) >= 0 && lab::receive(to, 3000) == text;
+    return send(from.get(), text.data(), text.size(), MSG_NOSIGNAL) >= 0 &&
+           lab::receive(to, 3000) == text;
   }
 };
 
@@ -60,14 +61,16 @@ TEST_F(Update, what_the_guest_sends_after_the_call_returned_arrives_nowhere) {
   for (const AddressPolicy& policy : {allow({}), denied, refused}) {
     sandbox.apply(allow({"198.19.0.0/16"}));
     const Connection connection = connect_to("198.19.1.1:80");
-    const Fd client = lab::udp_socket(guest(), "0.0.0.0:6000"), server = lab::udp_socket(internet.internet_ns, "198.19.1.1:6000");
+    const Fd client = lab::udp_socket(guest(), "0.0.0.0:6000"),
+             server = lab::udp_socket(internet.internet_ns, "198.19.1.1:6000");
     ASSERT_EQ(lab::send_udp(client, "198.19.1.1:6000", "before"), 0);
     EXPECT_EQ(lab::receive(server, 3000), "before");
     sandbox.seen();
     EXPECT_GE(sandbox.apply(policy).cut, 2U);
     send(connection.guest.get(), "after", 5, MSG_NOSIGNAL);
     lab::send_udp(client, "198.19.1.1:6000", "after");
-    for (const auto& packet : sandbox.seen()) EXPECT_EQ(packet.payload.find("after"), std::string::npos);
+    for (const auto& packet : sandbox.seen())
+      EXPECT_EQ(packet.payload.find("after"), std::string::npos);
   }
 }
 
@@ -84,13 +87,15 @@ TEST_F(Update, what_is_still_allowed_is_not_touched) {
   EXPECT_TRUE(passes(kept.guest, kept.server, "still"));
 }
 
-// D-15: an address that becomes open does not take the connection away from the worker that holds it.
+// D-15: an address that becomes open does not take the connection away from the worker that holds
+// it.
 TEST_F(Update, a_connection_of_the_worker_survives_when_its_address_is_opened) {
   sandbox.apply(allow({}));
   const Fd server = lab::tcp_listener(internet.internet_ns, "198.19.1.1:80");
   const auto client = dial(guest(), "198.19.1.1:80");
   ASSERT_TRUE(lab::readable(sandbox.worker[0], 3000));
-  const Fd at_worker(accept4(sandbox.worker[0].get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  const Fd at_worker(
+      accept4(sandbox.worker[0].get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   sandbox.apply(allow_all());
   EXPECT_TRUE(passes(client.socket, at_worker, "still here"));
   EXPECT_TRUE(passes(at_worker, client.socket, "me too"));
@@ -130,11 +135,14 @@ TEST_F(Update, the_end_of_a_forwarded_flow_is_an_event) {
   EXPECT_TRUE(lab::readable(sandbox.worker[7], 3000));
 }
 
-// what cannot be loaded leaves everything as it was. (A large policy is one transaction as well.)
+// what cannot be loaded leaves everything as it was. (A large policy is one transaction as
+// well.)
 TEST_F(Update, a_large_policy_is_applied_whole) {
   AddressPolicy policy = allow({});
-  for (unsigned i = 0; i < 10000; ++i) policy.allowed.push_back(*Cidr::make(Address::v4((198U << 24) + (19U << 16) + i * 4), 31));
-  for (unsigned i = 0; i < 2000; ++i) policy.allowed.push_back(*Cidr::parse("2001:db8:2:" + std::to_string(i) + "::/64"));
+  for (unsigned i = 0; i < 10000; ++i)
+    policy.allowed.push_back(*Cidr::make(Address::v4((198U << 24) + (19U << 16) + i * 4), 31));
+  for (unsigned i = 0; i < 2000; ++i)
+    policy.allowed.push_back(*Cidr::parse("2001:db8:2:" + std::to_string(i) + "::/64"));
   sandbox.apply(policy);
   const Fd server = lab::udp_socket(internet.internet_ns, "198.19.156.60:7");
   lab::send_udp(lab::udp_socket(guest()), "198.19.156.60:7", "in");
