@@ -10,7 +10,7 @@ build_packages=(
 run_packages=(crun runc mmdebstrap squashfs-tools erofs-utils e2fsprogs nftables iproute2 util-linux procps ca-certificates)
 # The lab: a small internet.
 lab_packages=(python3 python3-cryptography python3-dnspython postgresql postgresql-client)
-check_packages=(clang-format-19 libclang-rt-19-dev python3-pytest conntrack netcat-openbsd dnsutils curl openssl tcpdump)
+check_packages=(clang-format-19 libclang-rt-19-dev python3-pytest busybox-static conntrack netcat-openbsd dnsutils curl openssl tcpdump)
 
 # install_missing PACKAGE...: quiet when there is nothing to do. Services that packages would start stay off: only the
 # programs are wanted.

@@ -163,15 +163,14 @@ Result<> write_inputs(const std::string& draft, const Progress& progress) {
   return write_file(draft + "/setup", kSetupScript, 0755);
 }
 
-Result<> make_tree(const std::string& draft, const Progress& progress, const std::string& netns) {
+Result<> make_tree(const std::string& draft, const Progress& progress) {
   progress("installing Debian " + std::string(kSuite));
   const Program program{.argv = {"mmdebstrap", "--variant=minbase", "--mode=root", "--format=directory",
                                  "--aptopt=" + draft + "/apt.conf", "--include=" + std::string(kPackages),
                                  "--customize-hook=" + draft + "/setup", std::string(kSuite), draft + "/root",
                                  draft + "/sources.list"},
                         .limit = minutes(30),
-                        .line = [&progress](std::string_view line) { progress(std::string(line)); },
-                        .netns = netns};
+                        .line = [&progress](std::string_view line) { progress(std::string(line)); }};
   return run_program(program);
 }
 
@@ -193,10 +192,9 @@ Result<> make_file_system(const std::string& draft, const Progress& progress) {
   return run_program(program);
 }
 
-Result<Image> fill_draft(const std::string& draft, const std::string& name, const Progress& progress,
-                         const std::string& netns) {
+Result<Image> fill_draft(const std::string& draft, const std::string& name, const Progress& progress) {
   if (auto done = write_inputs(draft, progress); !done) return std::unexpected(done.error());
-  if (auto done = make_tree(draft, progress, netns); !done) return std::unexpected(done.error());
+  if (auto done = make_tree(draft, progress); !done) return std::unexpected(done.error());
   auto packages = packages_in(draft + "/root");
   if (!packages) return std::unexpected(packages.error());
   if (auto done = make_file_system(draft, progress); !done) return std::unexpected(done.error());
@@ -272,8 +270,7 @@ Result<> remove_image(const std::string& state_dir, const std::string& name) {
   return {};
 }
 
-Result<Image> build_image(const std::string& state_dir, const std::string& name, const Progress& progress,
-                          const std::string& netns) {
+Result<Image> build_image(const std::string& state_dir, const std::string& name, const Progress& progress) {
   if (!valid_name(name)) return bad_name(name);
   const std::string images = images_of(state_dir);
   const std::string draft = images + "/" + std::string(kDraft) + name;
@@ -281,7 +278,7 @@ Result<Image> build_image(const std::string& state_dir, const std::string& name,
   const auto lock = begin_build(images);
   if (!lock) return std::unexpected(lock.error());
   if (auto made = make_directory(draft, 0755); !made) return std::unexpected(made.error());
-  auto image = fill_draft(draft, name, progress, netns);
+  auto image = fill_draft(draft, name, progress);
   const Result<> placed = image ? put_in_place(draft, images + "/" + name) : Result<>{};
   std::error_code ignored;
   fs::remove_all(draft, ignored);

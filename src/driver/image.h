@@ -31,9 +31,7 @@ struct Image {
 [[nodiscard]] Result<std::vector<Image>> list_images(const std::string& state_dir);
 [[nodiscard]] Result<> remove_image(const std::string& state_dir, const std::string& name);
 // Blocks for a minute or so; `progress` gets one line at a time, from the calling thread. Replaces an image of that name.
-// `netns` is the network namespace to download in, where the daemon's own has no way to the mirror ("/run/netns/x").
 [[nodiscard]] Result<Image> build_image(const std::string& state_dir, const std::string& name,
-                                        const std::function<void(const std::string&)>& progress,
-                                        const std::string& netns = {});
+                                        const std::function<void(const std::string&)>& progress);
 
 }  // namespace sallyport::driver

@@ -36,10 +36,6 @@ cat > "$root/etc/profile.d/sandbox.sh" <<'EOF'
 case ":$PATH:" in *:/vercel/bin:*) ;; *) PATH="/vercel/bin:$PATH" ;; esac
 EOF
 
-# Packages ask nothing and start nothing.
-printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d"
-chmod 0755 "$root/usr/sbin/policy-rc.d"
-
 # Nothing of the machine that built it. The agent writes resolv.conf and the host name when a sandbox starts.
 rm -f "$root/etc/resolv.conf" "$root/etc/hostname" "$root/etc/apt/apt.conf.d/99mmdebstrap"
 : > "$root/etc/resolv.conf"

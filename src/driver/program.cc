@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,15 +37,12 @@ constexpr int kCannotRun = 126;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
+  ::umask(022);  // the daemon's own is stricter than what these programs make is meant to be
   if (program.without_hybrid_cgroup) {
     if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
       ::_exit(kCannotRun);
     }
     ::umount2("/sys/fs/cgroup/unified", MNT_DETACH);
-  }
-  if (!program.netns.empty()) {
-    const int space = ::open(program.netns.c_str(), O_RDONLY | O_CLOEXEC);
-    if (space < 0 || ::setns(space, CLONE_NEWNET) != 0) ::_exit(kCannotRun);
   }
   const int null = ::open("/dev/null", O_RDWR);
   if (output < 0) output = null;

@@ -21,7 +21,6 @@ struct Program {
   int pass_fd = -1;  // is descriptor 3 there
   // Runs in a mount namespace of its own from which /sys/fs/cgroup/unified is gone (oci.cc says why).
   bool without_hybrid_cgroup = false;
-  std::string netns = {};  // path of the network namespace to run in; empty: ours
 };
 
 // Fails if it could not be run, ran too long, or ended with anything but 0; the message holds its last lines if `line` is set.

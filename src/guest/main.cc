@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -44,6 +45,7 @@ int run() {
     std::fputs("sandbox-agent: descriptor 3 is not a listening socket\n", stderr);
     return 2;
   }
+  ::umask(022);  // whatever the supervisor's is
   occupy_standard_descriptors();
   if (::getpid() == 1) write_guest_files("/etc", take_guest_names());
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);

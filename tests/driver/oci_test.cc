@@ -243,7 +243,7 @@ TEST_F(Container, SB_024_too_much_memory_kills_the_command_only) {
 // SB-025
 TEST_F(Container, SB_025_a_full_disk_is_ENOSPC_inside_only) {
   start(spec());
-  const Ran ran = sh("head -c 400000000 /dev/zero > big; echo status $?; rm big; echo ok > small && cat small");
+  const Ran ran = sh("dd if=/dev/zero of=big bs=1M count=400; echo status $?; rm big; echo ok > small && cat small");
   EXPECT_NE(ran.err.find("No space left on device"), std::string::npos) << ran.err;
   EXPECT_EQ(ran.out, "status 1\nok\n");
 }
