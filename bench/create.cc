@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long it takes from nothing to the first byte that a command in a new container writes: driver, disk, agent and client,
-// without network and daemon. Needs root and an image (`bench-create STATE_DIR [RUNS]`; --build makes the image).
+// How long it takes from nothing to the first byte that a command in a new container writes:
+// driver, disk, agent and client, without network and daemon. Needs root and an image
+// (`bench-create STATE_DIR [RUNS]`; --build makes the image).
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,7 +43,8 @@ boost::asio::awaitable<std::string> first_output(std::string socket) {
 
 void print(const char* what, std::vector<double> samples) {
   std::ranges::sort(samples);
-  std::printf("%-28s p50 %7.1f ms   best %7.1f   worst %7.1f\n", what, samples[samples.size() / 2], samples.front(), samples.back());
+  std::printf("%-28s p50 %7.1f ms   best %7.1f   worst %7.1f\n", what, samples[samples.size() / 2],
+              samples.front(), samples.back());
 }
 
 int run(const std::string& state, int runs) {
@@ -61,9 +63,15 @@ int run(const std::string& state, int runs) {
   std::vector<double> ends;
   for (int i = 0; i < runs; ++i) {
     const std::string id = "bench" + std::to_string(::getpid()) + "_" + std::to_string(i);
-    sandbox::DriverSpec spec{.id = id, .hostname = "bench", .run_dir = run_dir + "/sandboxes/" + id,
-                             .state_dir = state + "/sandboxes/" + id, .image_dir = image->directory,
-                             .slot = 20000, .resources = {}, .resolvers = {}, .attach_network = {}};
+    sandbox::DriverSpec spec{.id = id,
+                             .hostname = "bench",
+                             .run_dir = run_dir + "/sandboxes/" + id,
+                             .state_dir = state + "/sandboxes/" + id,
+                             .image_dir = image->directory,
+                             .slot = 20000,
+                             .resources = {},
+                             .resolvers = {},
+                             .attach_network = {}};
     std::filesystem::create_directory(spec.run_dir);
     std::filesystem::create_directory(spec.state_dir);
     const auto start = Clock::now();
@@ -72,7 +80,8 @@ int run(const std::string& state, int runs) {
     std::string said = running ? "" : running.error().message;
     if (running) {
       boost::asio::io_context context;
-      auto done = boost::asio::co_spawn(context, first_output(running->agent_socket), boost::asio::use_future);
+      auto done = boost::asio::co_spawn(context, first_output(running->agent_socket),
+                                        boost::asio::use_future);
       context.run();
       said = done.get();
     }
@@ -83,7 +92,8 @@ int run(const std::string& state, int runs) {
     std::filesystem::remove_all(spec.state_dir);
     std::filesystem::remove_all(spec.run_dir);
     if (said != "hello\n" || !destroyed) {
-      std::fprintf(stderr, "run %d: %s %s\n", i, said.c_str(), destroyed ? "" : destroyed.error().message.c_str());
+      std::fprintf(stderr, "run %d: %s %s\n", i, said.c_str(),
+                   destroyed ? "" : destroyed.error().message.c_str());
       return 1;
     }
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a hostile agent sends, from HTTP/2 framing down to the JSON in the records. The first byte says how it is cut into
-// pieces. Whatever comes: nothing held grows past its bound, and a failed session stays failed.
+// What a hostile agent sends, from HTTP/2 framing down to the JSON in the records. The first byte
+// says how it is cut into pieces. Whatever comes: nothing held grows past its bound, and a failed
+// session stays failed.
 #include <algorithm>
 #include <cstdlib>
 #include <map>

@@ -15,7 +15,9 @@ constexpr std::size_t kMaxJson = 4096;
 constexpr std::size_t kMaxMessage = 300;
 constexpr int kLastSignal = 64;
 
-std::unexpected<Error> odd() { return fail(Code::unavailable, "the agent's answer makes no sense"); }
+std::unexpected<Error> odd() {
+  return fail(Code::unavailable, "the agent's answer makes no sense");
+}
 
 std::optional<json::object> read_object(std::string_view text) {
   auto value = parse_json(text, {.max_bytes = kMaxJson, .max_depth = 3});
@@ -57,7 +59,8 @@ Error read_refusal(const AgentAnswer& answer) {
   std::string message = "the agent refused";
   if (const auto object = read_object(answer.body)) {
     const auto* error = object->if_contains("error");
-    const auto said = error != nullptr && error->is_object() ? text(error->get_object(), "message") : std::nullopt;
+    const auto said = error != nullptr && error->is_object() ? text(error->get_object(), "message")
+                                                             : std::nullopt;
     if (said) message = printable(*said);
   }
   const Code code = answer.status == 404   ? Code::not_found
@@ -69,7 +72,8 @@ Error read_refusal(const AgentAnswer& answer) {
 Result<int> read_started(const guest::Record& record) {
   if (record.type != guest::RecordType::started) return odd();
   const auto object = read_object(as_text(record.payload));
-  const auto pid = object ? number(*object, "pid", 1, std::numeric_limits<int>::max()) : std::nullopt;
+  const auto pid =
+      object ? number(*object, "pid", 1, std::numeric_limits<int>::max()) : std::nullopt;
   if (!pid) return odd();
   return *pid;
 }
@@ -77,18 +81,21 @@ Result<int> read_started(const guest::Record& record) {
 Result<CommandEvent> read_event(const guest::Record& record) {
   using guest::RecordType;
   if (record.type == RecordType::out || record.type == RecordType::err) {
-    const auto stream = record.type == RecordType::out ? CommandOutput::Stream::out : CommandOutput::Stream::err;
+    const auto stream =
+        record.type == RecordType::out ? CommandOutput::Stream::out : CommandOutput::Stream::err;
     return CommandOutput{.stream = stream, .bytes = std::string(as_text(record.payload))};
   }
-  const auto object = record.type == RecordType::exit ? read_object(as_text(record.payload)) : std::nullopt;
+  const auto object =
+      record.type == RecordType::exit ? read_object(as_text(record.payload)) : std::nullopt;
   if (!object) return odd();
   if (const auto code = number(*object, "code", 0, 255)) return CommandExit{.code = *code};
   const auto signal = number(*object, "signal", 1, kLastSignal);
   if (!signal) return odd();
   const auto* timed_out = object->if_contains("timed_out");
-  return CommandExit{.code = 128 + *signal,
-                     .signal = *signal,
-                     .timed_out = timed_out != nullptr && timed_out->is_bool() && timed_out->get_bool()};
+  return CommandExit{
+      .code = 128 + *signal,
+      .signal = *signal,
+      .timed_out = timed_out != nullptr && timed_out->is_bool() && timed_out->get_bool()};
 }
 
 }  // namespace sallyport::driver

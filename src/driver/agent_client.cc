@@ -23,8 +23,9 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kAnswerLimit{5000};
-constexpr milliseconds kStartLimit{30'000};   // exec may wait for a slow file system
-constexpr milliseconds kExitGrace{10'000};    // after a command's own limit; then the agent is not to be believed
+constexpr milliseconds kStartLimit{30'000};  // exec may wait for a slow file system
+constexpr milliseconds kExitGrace{
+    10'000};  // after a command's own limit; then the agent is not to be believed
 constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 
 }  // namespace
@@ -32,7 +33,8 @@ constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 AgentCommand::AgentCommand(std::shared_ptr<AgentLink> link, int stream, milliseconds limit)
     : link_(std::move(link)),
       stream_(stream),
-      deadline_(limit.count() > 0 ? steady_clock::now() + limit + kExitGrace : steady_clock::time_point::max()) {}
+      deadline_(limit.count() > 0 ? steady_clock::now() + limit + kExitGrace
+                                  : steady_clock::time_point::max()) {}
 
 AgentCommand::~AgentCommand() { link_->release(stream_); }
 
@@ -49,8 +51,10 @@ asio::awaitable<Result<guest::Record>> AgentCommand::record(steady_clock::time_p
       co_return *parsed;
     }
     if (parsed.error() != ParseStop::need_more) co_return nonsense();
-    if (link->session().ended(stream_)) co_return fail(Code::unavailable, "the agent gave up the command");
-    if (auto news = co_await link->changed(stream_, deadline); !news) co_return std::unexpected(news.error());
+    if (link->session().ended(stream_))
+      co_return fail(Code::unavailable, "the agent gave up the command");
+    if (auto news = co_await link->changed(stream_, deadline); !news)
+      co_return std::unexpected(news.error());
   }
 }
 
@@ -63,7 +67,8 @@ std::unexpected<Error> AgentCommand::nonsense() {
 asio::awaitable<Result<>> AgentCommand::started(steady_clock::time_point deadline) {
   const auto link = link_;
   while (link->session().status(stream_) == 0 && !link->session().ended(stream_)) {
-    if (auto news = co_await link->changed(stream_, deadline); !news) co_return context("agent", news.error());
+    if (auto news = co_await link->changed(stream_, deadline); !news)
+      co_return context("agent", news.error());
   }
   if (const int status = link->session().status(stream_); status != 200) {
     const auto answer = co_await link->rest_of(stream_, deadline);
@@ -97,14 +102,17 @@ AgentClient::~AgentClient() { link_->close(); }
 
 bool AgentClient::connected() const { return link_->open(); }
 
-asio::awaitable<Result<std::unique_ptr<AgentClient>>> AgentClient::connect(std::string socket_path, milliseconds limit) {
+asio::awaitable<Result<std::unique_ptr<AgentClient>>> AgentClient::connect(std::string socket_path,
+                                                                           milliseconds limit) {
   using namespace asio::experimental::awaitable_operators;
   const auto executor = co_await asio::this_coro::executor;
   const auto deadline = steady_clock::now() + limit;
-  if (socket_path.size() >= sizeof(sockaddr_un::sun_path)) co_return fail(Code::invalid, "agent socket: path too long");
+  if (socket_path.size() >= sizeof(sockaddr_un::sun_path))
+    co_return fail(Code::invalid, "agent socket: path too long");
   auto quiet = quiet_unix_socket();
   if (!quiet) co_return std::unexpected(quiet.error());
-  asio::local::stream_protocol::socket socket(executor, asio::local::stream_protocol(), quiet->release());
+  asio::local::stream_protocol::socket socket(executor, asio::local::stream_protocol(),
+                                              quiet->release());
   asio::steady_timer timer(executor, deadline);
   const asio::local::stream_protocol::endpoint endpoint(socket_path);
   const auto first = co_await (socket.async_connect(endpoint, kTuple) || timer.async_wait(kTuple));
@@ -123,29 +131,34 @@ asio::awaitable<Result<std::unique_ptr<AgentClient>>> AgentClient::connect(std::
 
 asio::awaitable<Result<AgentHealth>> AgentClient::health() {
   const auto link = link_;
-  const auto answer = co_await link->ask("GET", "/v1/health", "", steady_clock::now() + kAnswerLimit);
+  const auto answer =
+      co_await link->ask("GET", "/v1/health", "", steady_clock::now() + kAnswerLimit);
   if (!answer) co_return context("agent", answer.error());
   co_return read_health(*answer);
 }
 
-asio::awaitable<Result<std::unique_ptr<AgentCommand>>> AgentClient::start(guest::StartRequest request) {
+asio::awaitable<Result<std::unique_ptr<AgentCommand>>> AgentClient::start(
+    guest::StartRequest request) {
   const auto link = link_;
   const milliseconds limit(request.timeout_ms);
   const auto deadline = steady_clock::now() + kStartLimit;
   std::string body = guest::render_start_request(request);
-  if (body.size() > guest::kMaxStartRequest) co_return fail(Code::invalid, "arguments and environment are too large");
+  if (body.size() > guest::kMaxStartRequest)
+    co_return fail(Code::invalid, "arguments and environment are too large");
   const auto stream = link->request("POST", "/v1/processes", std::move(body));
   if (!stream) co_return context("agent", stream.error());
   // Owns the stream from here on, whatever happens.
   auto command = std::make_unique<AgentCommand>(link, *stream, limit);
-  if (auto started = co_await command->started(deadline); !started) co_return std::unexpected(started.error());
+  if (auto started = co_await command->started(deadline); !started)
+    co_return std::unexpected(started.error());
   co_return command;
 }
 
 asio::awaitable<Result<>> AgentClient::kill(int pid, int signal) {
   const auto link = link_;
   const auto answer = co_await link->ask("POST", fmt::format("/v1/processes/{}/kill", pid),
-                                         fmt::format(R"({{"signal":{}}})", signal), steady_clock::now() + kAnswerLimit);
+                                         fmt::format(R"({{"signal":{}}})", signal),
+                                         steady_clock::now() + kAnswerLimit);
   if (!answer) co_return context("agent", answer.error());
   if (answer->status != 200) co_return std::unexpected(read_refusal(*answer));
   co_return Result<>{};
@@ -153,8 +166,9 @@ asio::awaitable<Result<>> AgentClient::kill(int pid, int signal) {
 
 asio::awaitable<Result<>> AgentClient::shutdown(milliseconds grace) {
   const auto link = link_;
-  const auto answer = co_await link->ask("POST", "/v1/shutdown", fmt::format(R"({{"grace_ms":{}}})", grace.count()),
-                                         steady_clock::now() + kAnswerLimit);
+  const auto answer =
+      co_await link->ask("POST", "/v1/shutdown", fmt::format(R"({{"grace_ms":{}}})", grace.count()),
+                         steady_clock::now() + kAnswerLimit);
   if (!answer) co_return context("agent", answer.error());
   if (answer->status != 200) co_return std::unexpected(read_refusal(*answer));
   co_return Result<>{};

@@ -18,17 +18,21 @@ constexpr std::size_t kWriteSize = 64U << 10;
 constexpr std::size_t kMaxAnswer = 64U << 10;
 constexpr auto kTuple = asio::as_tuple(asio::use_awaitable);
 
-std::unexpected<Error> lost() { return fail(Code::unavailable, "the connection to the agent is lost"); }
+std::unexpected<Error> lost() {
+  return fail(Code::unavailable, "the connection to the agent is lost");
+}
 
 }  // namespace
 
 AgentLink::AgentLink(asio::local::stream_protocol::socket socket) : socket_(std::move(socket)) {}
 
 void AgentLink::start() {
-  // The loop owns the link; close() ends it. An exception can only be memory running out: the link is of no use then.
-  asio::co_spawn(socket_.get_executor(), read_loop(), [self = shared_from_this()](const std::exception_ptr& failed) {
-    if (failed) self->close();
-  });
+  // The loop owns the link; close() ends it. An exception can only be memory running out: the link
+  // is of no use then.
+  asio::co_spawn(socket_.get_executor(), read_loop(),
+                 [self = shared_from_this()](const std::exception_ptr& failed) {
+                   if (failed) self->close();
+                 });
   flush();
 }
 
@@ -59,9 +63,10 @@ void AgentLink::notify() {
 void AgentLink::flush() {
   if (writing_ || !open()) return;
   writing_ = true;
-  asio::co_spawn(socket_.get_executor(), write_loop(), [self = shared_from_this()](const std::exception_ptr& failed) {
-    if (failed) self->close();
-  });
+  asio::co_spawn(socket_.get_executor(), write_loop(),
+                 [self = shared_from_this()](const std::exception_ptr& failed) {
+                   if (failed) self->close();
+                 });
 }
 
 asio::awaitable<void> AgentLink::write_loop() {
@@ -115,7 +120,8 @@ asio::awaitable<Result<AgentAnswer>> AgentLink::rest_of(int stream, Deadline dea
     answer.status = session_.status(stream);
     if (session_.ended(stream) || answer.body.size() > kMaxAnswer) break;
     flush();
-    if (auto news = co_await changed(stream, deadline); !news) co_return std::unexpected(news.error());
+    if (auto news = co_await changed(stream, deadline); !news)
+      co_return std::unexpected(news.error());
   }
   if (session_.reset(stream) || answer.body.size() > kMaxAnswer || answer.status == 0) {
     co_return fail(Code::unavailable, "the agent's answer makes no sense");
@@ -123,8 +129,8 @@ asio::awaitable<Result<AgentAnswer>> AgentLink::rest_of(int stream, Deadline dea
   co_return answer;
 }
 
-asio::awaitable<Result<AgentAnswer>> AgentLink::ask(std::string method, std::string path, std::string body,
-                                                    Deadline deadline) {
+asio::awaitable<Result<AgentAnswer>> AgentLink::ask(std::string method, std::string path,
+                                                    std::string body, Deadline deadline) {
   const auto self = shared_from_this();
   const auto stream = request(method, path, std::move(body));
   if (!stream) co_return std::unexpected(stream.error());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One connection to an agent: a unix socket, an AgentSession, a reading and a writing coroutine, and waits with deadlines.
-// Shared by the AgentClient and its AgentCommands; ends when the socket is closed. Internal to the folder.
+// One connection to an agent: a unix socket, an AgentSession, a reading and a writing coroutine,
+// and waits with deadlines. Shared by the AgentClient and its AgentCommands; ends when the socket
+// is closed. Internal to the folder.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -34,13 +35,15 @@ class AgentLink : public std::enable_shared_from_this<AgentLink> {
   void close();
   [[nodiscard]] bool open() const { return socket_.is_open() && !session_.failed(); }
 
-  [[nodiscard]] Result<int> request(std::string_view method, std::string_view path, std::string body);
+  [[nodiscard]] Result<int> request(std::string_view method, std::string_view path,
+                                    std::string body);
   // A whole answer, at most kMaxAnswer bytes; the stream is released.
-  [[nodiscard]] asio::awaitable<Result<AgentAnswer>> ask(std::string method, std::string path, std::string body,
-                                                         Deadline deadline);
+  [[nodiscard]] asio::awaitable<Result<AgentAnswer>> ask(std::string method, std::string path,
+                                                         std::string body, Deadline deadline);
   // What is left of one answer's body.
   [[nodiscard]] asio::awaitable<Result<AgentAnswer>> rest_of(int stream, Deadline deadline);
-  // Until something happened on the stream or the connection is lost; Code::timed_out at the deadline. One waiter per stream.
+  // Until something happened on the stream or the connection is lost; Code::timed_out at the
+  // deadline. One waiter per stream.
   [[nodiscard]] asio::awaitable<Result<>> changed(int stream, Deadline deadline);
 
   [[nodiscard]] AgentSession& session() { return session_; }

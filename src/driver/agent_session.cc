@@ -22,8 +22,8 @@ std::string_view text_of(const std::uint8_t* data, std::size_t size) {
 
 nghttp2_nv header(std::string_view name, std::string_view value) {
   return {reinterpret_cast<std::uint8_t*>(const_cast<char*>(name.data())),
-          reinterpret_cast<std::uint8_t*>(const_cast<char*>(value.data())), name.size(), value.size(),
-          NGHTTP2_NV_FLAG_NONE};
+          reinterpret_cast<std::uint8_t*>(const_cast<char*>(value.data())), name.size(),
+          value.size(), NGHTTP2_NV_FLAG_NONE};
 }
 
 }  // namespace
@@ -34,24 +34,29 @@ struct AgentSession::Callbacks {
     const auto found = streams.find(id);
     return found == streams.end() ? nullptr : &found->second;
   }
-  static void changed(void* user, std::int32_t id) { static_cast<AgentSession*>(user)->changed_.push_back(id); }
+  static void changed(void* user, std::int32_t id) {
+    static_cast<AgentSession*>(user)->changed_.push_back(id);
+  }
 
-  static int on_header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name, std::size_t name_size,
-                       const std::uint8_t* value, std::size_t value_size, std::uint8_t, void* user) {
+  static int on_header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name,
+                       std::size_t name_size, const std::uint8_t* value, std::size_t value_size,
+                       std::uint8_t, void* user) {
     Stream* stream = find(user, frame->hd.stream_id);
     if (stream == nullptr || text_of(name, name_size) != ":status") return 0;
     const std::string_view text = text_of(value, value_size);
     int status = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), status);
-    if (error != std::errc{} || end != text.data() + text.size()) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    // 1xx says nothing here; the final status follows. A second final one (trailers have none) is nghttp2's to refuse.
+    if (error != std::errc{} || end != text.data() + text.size())
+      return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    // 1xx says nothing here; the final status follows. A second final one (trailers have none) is
+    // nghttp2's to refuse.
     if (status >= 200) stream->status = status;
     changed(user, frame->hd.stream_id);
     return 0;
   }
 
-  static int on_data(nghttp2_session* session, std::uint8_t, std::int32_t id, const std::uint8_t* data,
-                     std::size_t size, void* user) {
+  static int on_data(nghttp2_session* session, std::uint8_t, std::int32_t id,
+                     const std::uint8_t* data, std::size_t size, void* user) {
     nghttp2_session_consume_connection(session, size);
     Stream* stream = find(user, id);
     if (stream == nullptr) return 0;  // released; nghttp2 was told to reset it
@@ -84,8 +89,9 @@ struct AgentSession::Callbacks {
     return 0;
   }
 
-  static ssize_t read_request(nghttp2_session*, std::int32_t id, std::uint8_t* out, std::size_t size,
-                              std::uint32_t* flags, nghttp2_data_source*, void* user) {
+  static ssize_t read_request(nghttp2_session*, std::int32_t id, std::uint8_t* out,
+                              std::size_t size, std::uint32_t* flags, nghttp2_data_source*,
+                              void* user) {
     Stream* stream = find(user, id);
     if (stream == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     const std::size_t count =
@@ -110,7 +116,8 @@ AgentSession::AgentSession() {
   nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, &Callbacks::on_frame);
   nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, &Callbacks::on_close);
   nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, &Callbacks::on_send);
-  nghttp2_option_set_no_auto_window_update(options, 1);  // a window opens when its reader has taken the bytes
+  nghttp2_option_set_no_auto_window_update(
+      options, 1);  // a window opens when its reader has taken the bytes
   nghttp2_option_set_max_deflate_dynamic_table_size(options, kHpackTable);
   CHECK(nghttp2_session_client_new2(&session_, callbacks, this, options) == 0);
   nghttp2_session_callbacks_del(callbacks);
@@ -121,7 +128,8 @@ AgentSession::AgentSession() {
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, kMaxHeaderFields * 128},
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 0},
   }};
-  CHECK(nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings.data(), settings.size()) == 0);
+  CHECK(nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings.data(), settings.size()) ==
+        0);
   CHECK(nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0, 16 << 20) == 0);
 }
 
@@ -142,12 +150,15 @@ Bytes AgentSession::next_output() {
   return size > 0 ? Bytes(data, std::size_t(size)) : Bytes{};
 }
 
-Result<int> AgentSession::request(std::string_view method, std::string_view path, std::string body) {
+Result<int> AgentSession::request(std::string_view method, std::string_view path,
+                                  std::string body) {
   if (failed_) return fail(Code::unavailable, "the connection to the agent is lost");
-  if (streams_.size() >= kMaxAgentStreams) return fail(Code::unavailable, "too many requests at once");
-  const std::array headers{header(":method", method), header(":scheme", "http"), header(":authority", "agent"),
-                           header(":path", path)};
-  const nghttp2_data_provider provider{.source = {.ptr = nullptr}, .read_callback = &Callbacks::read_request};
+  if (streams_.size() >= kMaxAgentStreams)
+    return fail(Code::unavailable, "too many requests at once");
+  const std::array headers{header(":method", method), header(":scheme", "http"),
+                           header(":authority", "agent"), header(":path", path)};
+  const nghttp2_data_provider provider{.source = {.ptr = nullptr},
+                                       .read_callback = &Callbacks::read_request};
   const std::int32_t id = nghttp2_submit_request(session_, nullptr, headers.data(), headers.size(),
                                                  body.empty() ? nullptr : &provider, nullptr);
   if (id < 0) return fail(Code::unavailable, "the agent takes no more requests");
@@ -174,14 +185,16 @@ std::string AgentSession::take_body(int stream) {
   const auto found = streams_.find(stream);
   if (found == streams_.end()) return {};
   std::string body = std::exchange(found->second.body, {});
-  if (!body.empty() && !found->second.ended) nghttp2_session_consume_stream(session_, stream, body.size());
+  if (!body.empty() && !found->second.ended)
+    nghttp2_session_consume_stream(session_, stream, body.size());
   return body;
 }
 
 void AgentSession::release(int stream) {
   const auto found = streams_.find(stream);
   if (found == streams_.end()) return;
-  if (!found->second.ended) nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream, NGHTTP2_CANCEL);
+  if (!found->second.ended)
+    nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream, NGHTTP2_CANCEL);
   streams_.erase(found);
 }
 

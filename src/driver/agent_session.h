@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP/2 client over bytes, without a socket: what the agent sends goes in, what it shall get comes out, and answers pile up
-// per stream within fixed bounds. The agent is hostile: nghttp2 checks the framing, this file bounds what is kept.
+// HTTP/2 client over bytes, without a socket: what the agent sends goes in, what it shall get comes
+// out, and answers pile up per stream within fixed bounds. The agent is hostile: nghttp2 checks the
+// framing, this file bounds what is kept.
 //
-// Invariants: at most kStreamWindow body bytes per stream are held; a stream that nobody reads stops its own sender only
-// (the connection's window is given back at once); after failed() nothing is parsed any more.
+// Invariants: at most kStreamWindow body bytes per stream are held; a stream that nobody reads
+// stops its own sender only (the connection's window is given back at once); after failed() nothing
+// is parsed any more.
 #pragma once
 
 #include <cstdint>
@@ -30,15 +32,16 @@ class AgentSession {
   AgentSession(const AgentSession&) = delete;
   AgentSession& operator=(const AgentSession&) = delete;
 
-  // False: the connection must be dropped. A broken protocol may also show in next_output(), which then gives the farewell:
-  // look at failed() after it.
+  // False: the connection must be dropped. A broken protocol may also show in next_output(), which
+  // then gives the farewell: look at failed() after it.
   [[nodiscard]] bool receive(Bytes bytes);
   // Bytes to send next, empty when there is nothing. Valid until the next call of anything here.
   [[nodiscard]] Bytes next_output();
   [[nodiscard]] bool failed() const { return failed_; }
 
   // Code::unavailable when the peer allows no further stream.
-  [[nodiscard]] Result<int> request(std::string_view method, std::string_view path, std::string body);
+  [[nodiscard]] Result<int> request(std::string_view method, std::string_view path,
+                                    std::string body);
 
   // 0 until the answer's head is there.
   [[nodiscard]] int status(int stream) const;

@@ -29,7 +29,8 @@ std::string lower(std::string text) {
   return text;
 }
 
-void add(std::vector<std::string>& out, const std::string& signed_by, const std::string& uri, const std::string& suite) {
+void add(std::vector<std::string>& out, const std::string& signed_by, const std::string& uri,
+         const std::string& suite) {
   const std::string key = signed_by.starts_with('/') ? signed_by : std::string(kKeyring);
   out.push_back("deb [signed-by=" + key + "] " + uri + " " + suite + " main");
 }
@@ -109,11 +110,13 @@ std::vector<std::string> debian_sources(std::string_view file, std::string_view 
 }
 
 std::string acquire_options(std::string_view apt_config_dump) {
-  constexpr std::array<std::string_view, 6> kWanted = {"Acquire::http::",  "Acquire::https::",   "Acquire::Check-",
-                                                       "Acquire::Retries", "Acquire::ForceIPv4", "Acquire::ForceIPv6"};
+  constexpr std::array<std::string_view, 6> kWanted = {
+      "Acquire::http::",  "Acquire::https::",   "Acquire::Check-",
+      "Acquire::Retries", "Acquire::ForceIPv4", "Acquire::ForceIPv6"};
   std::string out;
   for (const std::string& line : lines_of(apt_config_dump)) {
-    const bool wanted = std::ranges::any_of(kWanted, [&line](auto prefix) { return line.starts_with(prefix); });
+    const bool wanted =
+        std::ranges::any_of(kWanted, [&line](auto prefix) { return line.starts_with(prefix); });
     if (wanted && line.find("\"\"") == std::string::npos) out += line + "\n";
   }
   return out;
@@ -123,7 +126,8 @@ std::vector<std::string> host_debian_sources(std::string_view suite) {
   namespace fs = std::filesystem;
   std::vector<fs::path> files{"/etc/apt/sources.list"};
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator("/etc/apt/sources.list.d", ignored)) files.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator("/etc/apt/sources.list.d", ignored))
+    files.push_back(entry.path());
   std::ranges::sort(files);
   std::vector<std::string> out;
   for (const auto& path : files) {

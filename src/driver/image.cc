@@ -45,11 +45,13 @@ std::string images_of(const std::string& state_dir) { return state_dir + "/image
 bool valid_name(std::string_view name) {
   const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
   if (name.empty() || name.size() > 63 || !plain(name[0])) return false;
-  return std::ranges::all_of(name, [&plain](char c) { return plain(c) || c == '.' || c == '_' || c == '-'; });
+  return std::ranges::all_of(
+      name, [&plain](char c) { return plain(c) || c == '.' || c == '_' || c == '-'; });
 }
 
 std::unexpected<Error> bad_name(const std::string& name) {
-  return fail(Code::invalid, "image name '" + name + "': use a-z, 0-9, '.', '_' and '-', at most 63");
+  return fail(Code::invalid,
+              "image name '" + name + "': use a-z, 0-9, '.', '_' and '-', at most 63");
 }
 
 Result<std::string> read_file(const std::string& path, std::size_t max) {
@@ -80,7 +82,8 @@ Result<> make_directory(const std::string& path, mode_t mode) {
 Result<std::string> digest_of(const std::string& path) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return fail_errno("open " + path);
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> hash(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> hash(EVP_MD_CTX_new(),
+                                                                     &EVP_MD_CTX_free);
   EVP_DigestInit_ex(hash.get(), EVP_sha256(), nullptr);
   std::vector<char> buffer(1U << 20);
   for (;;) {
@@ -117,7 +120,9 @@ Result<Image> parse(const std::string& text) {
   if (!value) return std::unexpected(value.error());
   try {  // Boost.JSON's checked accessors throw; any wrong shape is one answer
     const auto& object = value->as_object();
-    const auto string = [&object](const char* name) { return std::string(object.at(name).as_string()); };
+    const auto string = [&object](const char* name) {
+      return std::string(object.at(name).as_string());
+    };
     Image image{.name = string("name"),
                 .digest = string("digest"),
                 .size = object.at("size").to_number<std::uint64_t>(),
@@ -127,19 +132,22 @@ Result<Image> parse(const std::string& text) {
     for (const auto& [name, item] : object.at("env").as_object()) {
       image.env.emplace_back(name, std::string(item.as_string()));
     }
-    for (const auto& item : object.at("packages").as_array()) image.packages.emplace_back(item.as_string());
+    for (const auto& item : object.at("packages").as_array())
+      image.packages.emplace_back(item.as_string());
     return image;
   } catch (const std::exception& wrong) {
     return fail(Code::invalid, "image.json: " + std::string(wrong.what()));
   }
 }
 
-// One build at a time; the lock ends with the process. Whoever holds it may clear what killed builds left.
+// One build at a time; the lock ends with the process. Whoever holds it may clear what killed
+// builds left.
 Result<Fd> begin_build(const std::string& images) {
   const std::string path = images + "/.lock";
   Fd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock) return fail_errno("open " + path);
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return fail(Code::conflict, "an image is being built already");
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
+    return fail(Code::conflict, "an image is being built already");
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(images, ignored)) {
     if (entry.path().filename().string().starts_with(kDraft)) fs::remove_all(entry.path(), ignored);
@@ -154,9 +162,8 @@ Result<> write_inputs(const std::string& draft, const Progress& progress) {
     sources += source + "\n";
   }
   std::string dump;
-  const Program ask{.argv = {"apt-config", "dump"}, .line = [&dump](std::string_view line) {
-                      dump += std::string(line) + "\n";
-                    }};
+  const Program ask{.argv = {"apt-config", "dump"},
+                    .line = [&dump](std::string_view line) { dump += std::string(line) + "\n"; }};
   if (auto asked = run_program(ask); !asked) return asked;
   if (auto put = write_file(draft + "/sources.list", sources, 0644); !put) return put;
   if (auto put = write_file(draft + "/apt.conf", acquire_options(dump), 0644); !put) return put;
@@ -165,34 +172,38 @@ Result<> write_inputs(const std::string& draft, const Progress& progress) {
 
 Result<> make_tree(const std::string& draft, const Progress& progress) {
   progress("installing Debian " + std::string(kSuite));
-  const Program program{.argv = {"mmdebstrap", "--variant=minbase", "--mode=root", "--format=directory",
-                                 "--aptopt=" + draft + "/apt.conf", "--include=" + std::string(kPackages),
-                                 "--customize-hook=" + draft + "/setup", std::string(kSuite), draft + "/root",
-                                 draft + "/sources.list"},
-                        .limit = minutes(30),
-                        .line = [&progress](std::string_view line) { progress(std::string(line)); }};
+  const Program program{
+      .argv = {"mmdebstrap", "--variant=minbase", "--mode=root", "--format=directory",
+               "--aptopt=" + draft + "/apt.conf", "--include=" + std::string(kPackages),
+               "--customize-hook=" + draft + "/setup", std::string(kSuite), draft + "/root",
+               draft + "/sources.list"},
+      .limit = minutes(30),
+      .line = [&progress](std::string_view line) { progress(std::string(line)); }};
   return run_program(program);
 }
 
 Result<std::vector<std::string>> packages_in(const std::string& root) {
   std::vector<std::string> packages;
-  const Program program{.argv = {"dpkg-query", "--admindir=" + root + "/var/lib/dpkg", "-W", "-f",
-                                 "${Package} ${Version}\\n"},
-                        .line = [&packages](std::string_view line) { packages.emplace_back(line); }};
+  const Program program{
+      .argv = {"dpkg-query", "--admindir=" + root + "/var/lib/dpkg", "-W", "-f",
+               "${Package} ${Version}\\n"},
+      .line = [&packages](std::string_view line) { packages.emplace_back(line); }};
   if (auto asked = run_program(program); !asked) return std::unexpected(asked.error());
   return packages;
 }
 
 Result<> make_file_system(const std::string& draft, const Progress& progress) {
   progress("packing the file system");
-  const Program program{.argv = {"mkfs.erofs", "--quiet", "--preserve-mtime", "-U", kFileSystemId, draft + "/root.img",
-                                 draft + "/root"},
-                        .limit = minutes(10),
-                        .line = [&progress](std::string_view line) { progress(std::string(line)); }};
+  const Program program{
+      .argv = {"mkfs.erofs", "--quiet", "--preserve-mtime", "-U", kFileSystemId,
+               draft + "/root.img", draft + "/root"},
+      .limit = minutes(10),
+      .line = [&progress](std::string_view line) { progress(std::string(line)); }};
   return run_program(program);
 }
 
-Result<Image> fill_draft(const std::string& draft, const std::string& name, const Progress& progress) {
+Result<Image> fill_draft(const std::string& draft, const std::string& name,
+                         const Progress& progress) {
   if (auto done = write_inputs(draft, progress); !done) return std::unexpected(done.error());
   if (auto done = make_tree(draft, progress); !done) return std::unexpected(done.error());
   auto packages = packages_in(draft + "/root");
@@ -206,11 +217,14 @@ Result<Image> fill_draft(const std::string& draft, const std::string& name, cons
               .digest = std::move(*digest),
               .size = fs::file_size(file, failed),
               .created = std::chrono::duration_cast<std::chrono::seconds>(
-                             std::chrono::system_clock::now().time_since_epoch()).count(),
+                             std::chrono::system_clock::now().time_since_epoch())
+                             .count(),
               .env = {{"PATH", std::string(kPath)}, {"LANG", "C.UTF-8"}},
               .packages = std::move(*packages)};
-  if (auto put = write_file(draft + "/image.json", render(image), 0644); !put) return std::unexpected(put.error());
-  for (const char* input : {"root", "sources.list", "apt.conf", "setup"}) fs::remove_all(draft + "/" + input, failed);
+  if (auto put = write_file(draft + "/image.json", render(image), 0644); !put)
+    return std::unexpected(put.error());
+  for (const char* input : {"root", "sources.list", "apt.conf", "setup"})
+    fs::remove_all(draft + "/" + input, failed);
   const Fd synced(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   if (!synced || ::fsync(synced.get()) != 0) return fail_errno("sync " + file);
   return image;
@@ -218,7 +232,9 @@ Result<Image> fill_draft(const std::string& draft, const std::string& name, cons
 
 // The old image of that name, if any, is what the draft's name holds afterwards.
 Result<> put_in_place(const std::string& draft, const std::string& place) {
-  if (::syscall(SYS_renameat2, AT_FDCWD, draft.c_str(), AT_FDCWD, place.c_str(), RENAME_EXCHANGE) == 0) return {};
+  if (::syscall(SYS_renameat2, AT_FDCWD, draft.c_str(), AT_FDCWD, place.c_str(), RENAME_EXCHANGE) ==
+      0)
+    return {};
   if (errno != ENOENT) return fail_errno("rename " + place);
   if (::rename(draft.c_str(), place.c_str()) != 0) return fail_errno("rename " + place);
   return {};
@@ -231,7 +247,8 @@ Result<Image> load_image(const std::string& state_dir, const std::string& name) 
   const std::string directory = images_of(state_dir) + "/" + name;
   const auto text = read_file(directory + "/image.json", kMaxImageJson);
   if (!text && text.error().code == Code::not_found) {
-    return fail(Code::not_found, "no such image: " + name + " (make it with `sandbox image build`)");
+    return fail(Code::not_found,
+                "no such image: " + name + " (make it with `sandbox image build`)");
   }
   if (!text) return context("image " + name, text.error());
   auto image = parse(*text);
@@ -270,7 +287,8 @@ Result<> remove_image(const std::string& state_dir, const std::string& name) {
   return {};
 }
 
-Result<Image> build_image(const std::string& state_dir, const std::string& name, const Progress& progress) {
+Result<Image> build_image(const std::string& state_dir, const std::string& name,
+                          const Progress& progress) {
   if (!valid_name(name)) return bad_name(name);
   const std::string images = images_of(state_dir);
   const std::string draft = images + "/" + std::string(kDraft) + name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is done to a fresh Debian tree to make it the base image (SB-070 to SB-073): the script that mmdebstrap runs as a
-// customize hook, with the tree as $1.
+// What is done to a fresh Debian tree to make it the base image (SB-070 to SB-073): the script that
+// mmdebstrap runs as a customize hook, with the tree as $1.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,8 @@ namespace sallyport::driver {
 
 inline constexpr std::string_view kSuite = "bookworm";
 inline constexpr std::string_view kPackages =
-    "bash,ca-certificates,coreutils,curl,dnsutils,findutils,git,iproute2,iputils-ping,jq,less,nano,netcat-openbsd,openssl,"
+    "bash,ca-certificates,coreutils,curl,dnsutils,findutils,git,iproute2,iputils-ping,jq,less,nano,"
+    "netcat-openbsd,openssl,"
     "passwd,postgresql-client,procps,psmisc,python3,rsync,sudo,unzip,xz-utils,zip";
 inline constexpr std::string_view kPath =
     "/vercel/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

@@ -4,16 +4,19 @@
 //   1. the agent's socket, listening                  connects work (and wait) from here on
 //   2. the root file system                           host/disk.h
 //   3. config.json                                    oci_config.h
-//   4. `runtime create`                               namespaces, cgroup and limits exist; the agent does not run yet
-//   5. attach_network(pid)                            the firewall's policy is in force before the link is (FW-008)
+//   4. `runtime create`                               namespaces, cgroup and limits exist; the
+//   agent does not run yet
+//   5. attach_network(pid)                            the firewall's policy is in force before the
+//   link is (FW-008)
 //   6. `runtime start`                                first instruction of the agent
 //
-// Whatever fails or is killed in between is undone by destroy(), which asks nothing of the state it finds: the runtime's own
-// delete, then the cgroup's death, then the mounts, then the files. The runtime dies with us (program.h), so nothing goes on
-// being made behind the sweep of a new daemon.
+// Whatever fails or is killed in between is undone by destroy(), which asks nothing of the state it
+// finds: the runtime's own delete, then the cgroup's death, then the mounts, then the files. The
+// runtime dies with us (program.h), so nothing goes on being made behind the sweep of a new daemon.
 //
-// crun 1.8 refuses machines whose cgroup v2 hierarchy beside v1 has a controller ("cgroups in hybrid mode not supported"). It
-// only looks at the mount, so there it runs in a mount namespace without it.
+// crun 1.8 refuses machines whose cgroup v2 hierarchy beside v1 has a controller ("cgroups in
+// hybrid mode not supported"). It only looks at the mount, so there it runs in a mount namespace
+// without it.
 #include "driver/oci.h"
 
 #include <fcntl.h>
@@ -79,7 +82,8 @@ Result<> write_text(const std::string& path, std::string_view text, mode_t mode)
 }
 
 Result<> make_directory(const std::string& path, mode_t mode) {
-  if (::mkdir(path.c_str(), mode) != 0) return errno == EEXIST ? Result<>{} : fail_errno("mkdir " + path);
+  if (::mkdir(path.c_str(), mode) != 0)
+    return errno == EEXIST ? Result<>{} : fail_errno("mkdir " + path);
   // The daemon's umask lets nobody else in; this directory may have other readers.
   if (::chmod(path.c_str(), mode) != 0) return fail_errno("chmod " + path);
   return {};
@@ -89,9 +93,13 @@ OciMachine look_at_machine() {
   OciMachine machine;
   machine.cpus = std::max(1U, std::thread::hardware_concurrency());
   machine.cgroup2 = exists("/sys/fs/cgroup/cgroup.controllers");
-  machine.limits_swap = machine.cgroup2 ? exists("/proc/swaps") : exists("/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes");
-  machine.limits_cpuset = machine.cgroup2 ? read_text("/sys/fs/cgroup/cgroup.controllers", 1024).find("cpuset") != std::string::npos
-                                          : exists("/sys/fs/cgroup/cpuset/cpuset.cpus");
+  machine.limits_swap = machine.cgroup2
+                            ? exists("/proc/swaps")
+                            : exists("/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes");
+  machine.limits_cpuset =
+      machine.cgroup2
+          ? read_text("/sys/fs/cgroup/cgroup.controllers", 1024).find("cpuset") != std::string::npos
+          : exists("/sys/fs/cgroup/cpuset/cpuset.cpus");
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0) machine.max_open_files = files.rlim_max;
   return machine;
@@ -99,7 +107,8 @@ OciMachine look_at_machine() {
 
 Result<Fd> listen_at(const std::string& path) {
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
-  if (path.size() >= sizeof address.sun_path) return fail(Code::invalid, "agent socket: path too long: " + path);
+  if (path.size() >= sizeof address.sun_path)
+    return fail(Code::invalid, "agent socket: path too long: " + path);
   path.copy(address.sun_path, path.size());
   auto socket = quiet_unix_socket();
   if (!socket) return socket;
@@ -111,12 +120,14 @@ Result<Fd> listen_at(const std::string& path) {
   return socket;
 }
 
-// A node of our own: the host's may be root's alone, and a container's root is nobody to it. The kernel has to know the
-// device, of which the host's node is the sign.
-std::string place_device(const std::string& folder, const char* name, const char* host_node, unsigned minor) {
+// A node of our own: the host's may be root's alone, and a container's root is nobody to it. The
+// kernel has to know the device, of which the host's node is the sign.
+std::string place_device(const std::string& folder, const char* name, const char* host_node,
+                         unsigned minor) {
   if (!exists(host_node)) return {};
   const std::string path = folder + "/" + name;
-  const bool made = ::mknod(path.c_str(), S_IFCHR | 0666, ::makedev(10, minor)) == 0 || errno == EEXIST;
+  const bool made =
+      ::mknod(path.c_str(), S_IFCHR | 0666, ::makedev(10, minor)) == 0 || errno == EEXIST;
   return made && ::chmod(path.c_str(), 0666) == 0 ? path : std::string();
 }
 
@@ -125,7 +136,8 @@ void place_devices(const std::string& folder, OciMachine& machine) {
   const auto below = host::mounts_below(fs::path(folder).parent_path());
   if (!make_directory(folder, 0711) || !below) return;
   if (std::ranges::find(*below, folder) == below->end() &&
-      ::mount("tmpfs", folder.c_str(), "tmpfs", MS_NOSUID | MS_NOEXEC, "size=64k,nr_inodes=8,mode=0711") != 0) {
+      ::mount("tmpfs", folder.c_str(), "tmpfs", MS_NOSUID | MS_NOEXEC,
+              "size=64k,nr_inodes=8,mode=0711") != 0) {
     return;
   }
   machine.tun = place_device(folder, "tun", "/dev/net/tun", 200);
@@ -165,15 +177,19 @@ class OciDriver final : public sandbox::Driver {
   OciDriver(const OciDriver&) = delete;
   OciDriver& operator=(const OciDriver&) = delete;
 
-  [[nodiscard]] std::string name() const override { return "oci (" + fs::path(runtime_).filename().string() + ")"; }
+  [[nodiscard]] std::string name() const override {
+    return "oci (" + fs::path(runtime_).filename().string() + ")";
+  }
   [[nodiscard]] Result<Running> start(const DriverSpec& spec) override;
   [[nodiscard]] bool alive(const std::string& id, int pid) override;
   [[nodiscard]] Result<> destroy(const DriverSpec& spec) override;
   [[nodiscard]] Result<std::vector<std::string>> leftovers() override;
 
  private:
-  [[nodiscard]] Result<> run(const DriverSpec& spec, std::vector<std::string> arguments, int pass_fd = -1) const;
-  [[nodiscard]] Result<int> create(const DriverSpec& spec, const std::string& root, int listener) const;
+  [[nodiscard]] Result<> run(const DriverSpec& spec, std::vector<std::string> arguments,
+                             int pass_fd = -1) const;
+  [[nodiscard]] Result<int> create(const DriverSpec& spec, const std::string& root,
+                                   int listener) const;
   [[nodiscard]] Result<Running> start_steps(const DriverSpec& spec);
   [[nodiscard]] Result<std::string> mount_root(const DriverSpec& spec) const;
 
@@ -185,13 +201,17 @@ class OciDriver final : public sandbox::Driver {
   bool hybrid_;
 };
 
-Result<> OciDriver::run(const DriverSpec& spec, std::vector<std::string> arguments, int pass_fd) const {
+Result<> OciDriver::run(const DriverSpec& spec, std::vector<std::string> arguments,
+                        int pass_fd) const {
   const std::string log = spec.run_dir + "/runtime.log";
   ::unlink(log.c_str());
   std::vector<std::string> argv{runtime_, "--root", state_, "--log", log};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
   const std::string what = fs::path(runtime_).filename().string() + " " + arguments[0];
-  const Program program{.argv = std::move(argv), .limit = kRuntimeLimit, .pass_fd = pass_fd, .without_hybrid_cgroup = hybrid_};
+  const Program program{.argv = std::move(argv),
+                        .limit = kRuntimeLimit,
+                        .pass_fd = pass_fd,
+                        .without_hybrid_cgroup = hybrid_};
   auto done = run_program(program);
   if (done) return {};
   const std::string words = last_words(log);
@@ -204,17 +224,20 @@ Result<std::string> OciDriver::mount_root(const DriverSpec& spec) const {
   std::error_code failed;
   const auto image = fs::canonical(spec.image_dir + "/root.img", failed);
   struct stat about{};
-  if (failed || ::stat(image.c_str(), &about) != 0) return fail(Code::not_found, "image: no root.img in " + spec.image_dir);
+  if (failed || ::stat(image.c_str(), &about) != 0)
+    return fail(Code::not_found, "image: no root.img in " + spec.image_dir);
   // One mount per image file: an image that was built again under the same name is another one.
-  const std::string mounted_at = images + "/" + std::to_string(about.st_dev) + "-" + std::to_string(about.st_ino) + "-" +
+  const std::string mounted_at = images + "/" + std::to_string(about.st_dev) + "-" +
+                                 std::to_string(about.st_ino) + "-" +
                                  std::to_string(about.st_mtim.tv_sec);
-  auto root = host::mount_root({.base_image = image,
-                                .base_mount = mounted_at,
-                                .disk_image = spec.state_dir + "/disk.ext4",
-                                .disk_bytes = spec.resources.disk_bytes,
-                                .template_dir = fs::path(spec.state_dir).parent_path(),
-                                .dir = spec.run_dir,
-                                .id_range = host::IdRange{.first = first_uid(spec.slot), .count = kUidCount}});
+  auto root = host::mount_root(
+      {.base_image = image,
+       .base_mount = mounted_at,
+       .disk_image = spec.state_dir + "/disk.ext4",
+       .disk_bytes = spec.resources.disk_bytes,
+       .template_dir = fs::path(spec.state_dir).parent_path(),
+       .dir = spec.run_dir,
+       .id_range = host::IdRange{.first = first_uid(spec.slot), .count = kUidCount}});
   if (!root) return std::unexpected(root.error());
   return root->root;
 }
@@ -235,18 +258,23 @@ Result<int> OciDriver::create(const DriverSpec& spec, const std::string& root, i
     return std::unexpected(put.error());
   }
   ::unlink(pid_file.c_str());
-  auto created = run(spec, {"create", "--bundle", bundle, "--pid-file", pid_file, "--preserve-fds", "1", spec.id}, listener);
+  auto created = run(
+      spec, {"create", "--bundle", bundle, "--pid-file", pid_file, "--preserve-fds", "1", spec.id},
+      listener);
   if (!created) return std::unexpected(created.error());
   const std::string text = read_text(pid_file, 32);
   int pid = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pid);
-  if (error != std::errc{} || pid <= 1) return fail(Code::internal, "the runtime wrote no process id");
+  if (error != std::errc{} || pid <= 1)
+    return fail(Code::internal, "the runtime wrote no process id");
   return pid;
 }
 
 Result<Running> OciDriver::start_steps(const DriverSpec& spec) {
-  // The container's root is nobody outside and has to be able to pass these on its way to its own root.
-  for (const std::string& path : {run_dir_, fs::path(spec.run_dir).parent_path().string(), spec.run_dir}) {
+  // The container's root is nobody outside and has to be able to pass these on its way to its own
+  // root.
+  for (const std::string& path :
+       {run_dir_, fs::path(spec.run_dir).parent_path().string(), spec.run_dir}) {
     if (::chmod(path.c_str(), 0711) != 0) return fail_errno("chmod " + path);
   }
   const std::string socket_path = spec.run_dir + "/agent.sock";
@@ -257,18 +285,24 @@ Result<Running> OciDriver::start_steps(const DriverSpec& spec) {
   const auto pid = create(spec, *root, listener->get());
   if (!pid) return std::unexpected(pid.error());
   if (spec.attach_network) {
-    if (auto attached = spec.attach_network(*pid); !attached) return context("network", attached.error());
+    if (auto attached = spec.attach_network(*pid); !attached)
+      return context("network", attached.error());
   }
-  if (auto started = run(spec, {"start", spec.id}); !started) return std::unexpected(started.error());
+  if (auto started = run(spec, {"start", spec.id}); !started)
+    return std::unexpected(started.error());
   return Running{.pid = *pid, .agent_socket = socket_path};
 }
 
 Result<Running> OciDriver::start(const DriverSpec& spec) {
-  const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
-  if (spec.id.empty() || spec.id.size() > 64 || !std::ranges::all_of(spec.id, plain) || spec.slot > kMaxSlot) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  if (spec.id.empty() || spec.id.size() > 64 || !std::ranges::all_of(spec.id, plain) ||
+      spec.slot > kMaxSlot) {
     return fail(Code::invalid, "driver: bad sandbox id or slot");
   }
-  if (auto clean = destroy(spec); !clean) return context("driver: clearing what was left", clean.error());
+  if (auto clean = destroy(spec); !clean)
+    return context("driver: clearing what was left", clean.error());
   auto running = start_steps(spec);
   if (running) return running;
   (void)destroy(spec);
@@ -282,14 +316,17 @@ bool OciDriver::alive(const std::string& id, int pid) {
   const std::string ours = host::container_cgroup_path(id);
   const std::string status = read_text("/proc/" + std::to_string(pid) + "/stat", 512);
   const auto after = status.rfind(')');
-  const bool dead = after == std::string::npos || after + 2 >= status.size() || status[after + 2] == 'Z';
-  return !dead && (groups.find(":" + ours + "\n") != std::string::npos || groups.find(":" + ours + "/") != std::string::npos);
+  const bool dead =
+      after == std::string::npos || after + 2 >= status.size() || status[after + 2] == 'Z';
+  return !dead && (groups.find(":" + ours + "\n") != std::string::npos ||
+                   groups.find(":" + ours + "/") != std::string::npos);
 }
 
 Result<> OciDriver::destroy(const DriverSpec& spec) {
   const std::string state = state_ + "/" + spec.id;
   if (exists(state)) {
-    // Best effort: what it leaves, the steps below remove. Its log needs the directory, which a crash may have taken.
+    // Best effort: what it leaves, the steps below remove. Its log needs the directory, which a
+    // crash may have taken.
     if (exists(spec.run_dir)) (void)run(spec, {"delete", "--force", spec.id});
   }
   if (auto gone = host::Cgroup::open(host::container_cgroup_path(spec.id)).destroy(); !gone) {
@@ -299,8 +336,10 @@ Result<> OciDriver::destroy(const DriverSpec& spec) {
   fs::remove_all(state, failed);
   if (failed) return fail(Code::internal, "driver: remove " + state + ": " + failed.message());
   if (!exists(spec.run_dir)) return {};
-  if (auto gone = host::unmount_root(spec.run_dir); !gone) return context("driver: destroy", gone.error());
-  for (const char* name : {"agent.sock", "pid", "runtime.log", "bundle/config.json", "bundle/config.json.new"}) {
+  if (auto gone = host::unmount_root(spec.run_dir); !gone)
+    return context("driver: destroy", gone.error());
+  for (const char* name :
+       {"agent.sock", "pid", "runtime.log", "bundle/config.json", "bundle/config.json.new"}) {
     ::unlink((spec.run_dir + "/" + name).c_str());
   }
   ::rmdir((spec.run_dir + "/bundle").c_str());
@@ -310,9 +349,10 @@ Result<> OciDriver::destroy(const DriverSpec& spec) {
 Result<std::vector<std::string>> OciDriver::leftovers() {
   std::set<std::string> ids;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(state_, ignored)) ids.insert(entry.path().filename());
-  // Control groups are not asked: another daemon's sandboxes are in the same place. One of ours has its mounts from before
-  // its group was made until after the group is gone.
+  for (const auto& entry : fs::directory_iterator(state_, ignored))
+    ids.insert(entry.path().filename());
+  // Control groups are not asked: another daemon's sandboxes are in the same place. One of ours has
+  // its mounts from before its group was made until after the group is gone.
   const std::string sandboxes = run_dir_ + "/sandboxes";
   const auto mounts = host::mounts_below(sandboxes);
   if (!mounts) return std::unexpected(mounts.error());
@@ -324,20 +364,24 @@ Result<std::vector<std::string>> OciDriver::leftovers() {
 }
 
 Result<std::string> find_runtime(const std::string& wanted) {
-  const std::vector<std::string> candidates =
-      wanted.empty() || wanted == "auto" ? std::vector<std::string>{"crun", "runc"} : std::vector<std::string>{wanted};
+  const std::vector<std::string> candidates = wanted.empty() || wanted == "auto"
+                                                  ? std::vector<std::string>{"crun", "runc"}
+                                                  : std::vector<std::string>{wanted};
   std::string tried;
   for (const auto& candidate : candidates) {
-    const auto runs = run_program({.argv = {candidate, "--version"}, .limit = seconds(10), .line = [](std::string_view) {}});
+    const auto runs = run_program(
+        {.argv = {candidate, "--version"}, .limit = seconds(10), .line = [](std::string_view) {}});
     if (runs) return candidate;
     tried += (tried.empty() ? "" : "; ") + runs.error().message;
   }
   return fail(Code::unavailable, "no container runtime works here: " + tried);
 }
 
-// A copy that the container's root can reach whatever the rights on the way to the installed one are.
+// A copy that the container's root can reach whatever the rights on the way to the installed one
+// are.
 Result<std::string> place_agent(const OciOptions& options) {
-  const std::string source = options.agent.empty() ? own_directory() + "/sandbox-agent" : options.agent;
+  const std::string source =
+      options.agent.empty() ? own_directory() + "/sandbox-agent" : options.agent;
   std::ifstream in(source, std::ios::binary);
   if (!in) return fail(Code::unavailable, "the agent is missing: " + source);
   const std::string program{std::istreambuf_iterator<char>(in), {}};
@@ -351,8 +395,10 @@ Result<std::string> place_agent(const OciOptions& options) {
 Result<std::unique_ptr<sandbox::Driver>> make_oci_driver(const OciOptions& options) {
   auto runtime = find_runtime(options.runtime);
   if (!runtime) return std::unexpected(runtime.error());
-  if (auto made = make_directory(options.run_dir, 0711); !made) return std::unexpected(made.error());
-  if (auto made = make_directory(options.run_dir + "/oci", 0700); !made) return std::unexpected(made.error());
+  if (auto made = make_directory(options.run_dir, 0711); !made)
+    return std::unexpected(made.error());
+  if (auto made = make_directory(options.run_dir + "/oci", 0700); !made)
+    return std::unexpected(made.error());
   auto agent = place_agent(options);
   if (!agent) return context("driver", agent.error());
   return std::make_unique<OciDriver>(std::move(*runtime), std::move(*agent), options.run_dir);

@@ -39,7 +39,8 @@ constexpr int kCannotRun = 126;
   ::signal(SIGPIPE, SIG_DFL);
   ::umask(022);  // the daemon's own is stricter than what these programs make is meant to be
   if (program.without_hybrid_cgroup) {
-    if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
+    if (::unshare(CLONE_NEWNS) != 0 ||
+        ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
       ::_exit(kCannotRun);
     }
     ::umount2("/sys/fs/cgroup/unified", MNT_DETACH);
@@ -67,8 +68,10 @@ class Lines {
     tail_ += bytes;
     if (tail_.size() > kMaxTail) tail_.erase(0, tail_.size() - kMaxTail);
     for (const char c : bytes) {
-      if (c == '\n' || c == '\r' || current_.size() >= kMaxLine) flush();
-      else current_ += c;
+      if (c == '\n' || c == '\r' || current_.size() >= kMaxLine)
+        flush();
+      else
+        current_ += c;
     }
   }
   void flush() {

@@ -14,7 +14,8 @@ namespace {
 Fd make_empty_namespace() {
   Fd made;
   std::thread([&made] {
-    if (::unshare(CLONE_NEWNET) == 0) made.reset(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
+    if (::unshare(CLONE_NEWNET) == 0)
+      made.reset(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
   }).join();
   return made;
 }
@@ -32,8 +33,10 @@ Result<Fd> quiet_unix_socket() {
   if (empty) {
     // A thread of its own: it never has to find back.
     std::thread([&make, &error] {
-      if (::setns(empty.get(), CLONE_NEWNET) == 0) make();
-      else error = errno;
+      if (::setns(empty.get(), CLONE_NEWNET) == 0)
+        make();
+      else
+        error = errno;
     }).join();
   } else {
     make();

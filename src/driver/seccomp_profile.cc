@@ -50,8 +50,10 @@ constexpr std::string_view kNotPermitted = R"(
   acct bpf clock_settime delete_module finit_module init_module ioperm iopl kexec_file_load kexec_load lookup_dcookie
   open_by_handle_at perf_event_open quotactl quotactl_fd settimeofday swapoff swapon syslog userfaultfd)";
 
-// linux/personality.h: PER_LINUX, PER_LINUX32, UNAME26 with either, ADDR_NO_RANDOMIZE (debuggers), "just asking".
-constexpr std::array<std::uint64_t, 6> kPersonalities = {0, 8, 0x20000, 0x20008, 0x40000, 0xffffffff};
+// linux/personality.h: PER_LINUX, PER_LINUX32, UNAME26 with either, ADDR_NO_RANDOMIZE (debuggers),
+// "just asking".
+constexpr std::array<std::uint64_t, 6> kPersonalities = {0,       8,       0x20000,
+                                                         0x20008, 0x40000, 0xffffffff};
 constexpr std::array<int, 5> kFamilies = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET};
 constexpr int kLastFamily = 64;  // well past AF_MAX; beyond it the default applies
 
@@ -62,7 +64,8 @@ json::array names(std::string_view text) {
   return out;
 }
 
-// The comparison is of 64 bits: a value with rubbish in its upper half matches no rule and gets the default.
+// The comparison is of 64 bits: a value with rubbish in its upper half matches no rule and gets the
+// default.
 json::object when_first_is(std::string_view call, std::uint64_t value, json::object rule) {
   rule["names"] = json::array{call};
   rule["args"] = json::array{json::object{{"index", 0}, {"value", value}, {"op", "SCMP_CMP_EQ"}}};
@@ -82,10 +85,12 @@ json::object seccomp_profile() {
   json::object refused = refuse(EPERM);
   refused["names"] = names(kNotPermitted);
   rules.push_back(std::move(refused));
-  for (const auto value : kPersonalities) rules.push_back(when_first_is("personality", value, allow()));
+  for (const auto value : kPersonalities)
+    rules.push_back(when_first_is("personality", value, allow()));
   for (int family = 0; family <= kLastFamily; ++family) {
     const bool wanted = std::ranges::find(kFamilies, family) != kFamilies.end();
-    rules.push_back(when_first_is("socket", std::uint64_t(family), wanted ? allow() : refuse(EAFNOSUPPORT)));
+    rules.push_back(
+        when_first_is("socket", std::uint64_t(family), wanted ? allow() : refuse(EAFNOSUPPORT)));
   }
   return {{"defaultAction", "SCMP_ACT_ERRNO"},
           {"defaultErrnoRet", ENOSYS},

@@ -52,7 +52,8 @@ std::optional<gid_t> group_line_with_member(std::string_view line, std::string_v
 }
 
 std::string read_file(const char* path) {
-  const Fd file(::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a fifo there must not hang the agent
+  const Fd file(
+      ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a fifo there must not hang the agent
   std::string text;
   char chunk[4096];
   while (file && text.size() < kMaxFile) {

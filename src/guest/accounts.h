@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads /etc/passwd and /etc/group without NSS, which a static binary cannot carry. The files are the guest's: bounded,
-// and a line that makes no sense is skipped as the C library does.
+// Reads /etc/passwd and /etc/group without NSS, which a static binary cannot carry. The files are
+// the guest's: bounded, and a line that makes no sense is skipped as the C library does.
 #pragma once
 
 #include <sys/types.h>
@@ -23,7 +23,8 @@ struct Account {
 // `passwd` and `group` are the files' contents.
 [[nodiscard]] std::optional<Account> find_account(std::string_view passwd, std::string_view group,
                                                   std::string_view name);
-// The same from /etc. Root exists even if the files do not: an image without them can still be looked into.
+// The same from /etc. Root exists even if the files do not: an image without them can still be
+// looked into.
 [[nodiscard]] std::optional<Account> look_up_account(std::string_view name);
 
 }  // namespace sallyport::guest

@@ -22,15 +22,18 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMaxProcesses = 512;  // commands of which anything lives; a sandbox can run more inside them
+constexpr std::size_t kMaxProcesses =
+    512;  // commands of which anything lives; a sandbox can run more inside them
 constexpr milliseconds kDefaultGrace{2000};
 constexpr milliseconds kMaxGrace{30'000};
-constexpr std::string_view kDefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+constexpr std::string_view kDefaultPath =
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 constexpr std::string_view kDefaultUser = "ubuntu";
 
 Answer error_answer(int status, std::string_view code, std::string_view message) {
   return {.status = status,
-          .body = serialize_ascii(json::object{{"error", json::object{{"code", code}, {"message", message}}}}),
+          .body = serialize_ascii(
+              json::object{{"error", json::object{{"code", code}, {"message", message}}}}),
           .stream = nullptr};
 }
 
@@ -42,7 +45,9 @@ Plan make_plan(const StartRequest& request, Account account) {
   plan.path = kDefaultPath;
   auto env = request.env;
   const auto add_absent = [&env](std::string_view name, std::string_view value) {
-    if (std::ranges::find(env, name, [](const auto& pair) { return std::string_view(pair.first); }) == env.end()) {
+    if (std::ranges::find(env, name, [](const auto& pair) {
+          return std::string_view(pair.first);
+        }) == env.end()) {
       env.emplace_back(name, value);
     }
   };
@@ -66,11 +71,15 @@ Answer start_failure(const StartRequest& request, Stage stage, int error) {
       if (error == ENOENT || error == ENOTDIR) {
         return error_answer(404, "executable_not_found", request.command + ": command not found");
       }
-      return error_answer(400, error == EACCES ? "permission_denied" : "exec_failed", request.command + ": " + why);
+      return error_answer(400, error == EACCES ? "permission_denied" : "exec_failed",
+                          request.command + ": " + why);
     case Stage::cwd:
-      return error_answer(400, "invalid_cwd", (request.cwd.empty() ? "home directory" : request.cwd) + ": " + why);
-    case Stage::identity: return error_answer(400, "invalid_user", request.user + ": " + why);
-    case Stage::prepare: break;
+      return error_answer(400, "invalid_cwd",
+                          (request.cwd.empty() ? "home directory" : request.cwd) + ": " + why);
+    case Stage::identity:
+      return error_answer(400, "invalid_user", request.user + ": " + why);
+    case Stage::prepare:
+      break;
   }
   return error_answer(503, "unavailable", "cannot start a process: " + why);
 }
@@ -89,7 +98,8 @@ std::optional<pid_t> pid_in_path(std::string_view path) {
 }
 
 // A whole number in a one-field object; absent or an empty body gives `fallback`.
-std::optional<std::int64_t> number_field(const std::string& body, std::string_view name, std::int64_t fallback) {
+std::optional<std::int64_t> number_field(const std::string& body, std::string_view name,
+                                         std::int64_t fallback) {
   if (body.empty()) return fallback;
   const auto value = parse_json(body, {.max_bytes = 4096, .max_depth = 2});
   if (!value || !value->is_object()) return std::nullopt;
@@ -103,8 +113,9 @@ std::optional<std::int64_t> number_field(const std::string& body, std::string_vi
 Agent::Agent(Loop& loop, Fd listener, Fd signals)
     : loop_(loop),
       signals_(std::move(signals)),
-      server_(loop, std::move(listener),
-              [this](Request request, const Respond& respond) { serve(std::move(request), respond); }) {
+      server_(loop, std::move(listener), [this](Request request, const Respond& respond) {
+        serve(std::move(request), respond);
+      }) {
   loop_.watch(signals_.get(), EPOLLIN, [this] { signalled(); });
 }
 
@@ -113,26 +124,31 @@ void Agent::serve(Request request, const Respond& respond) {
     return request.method == method && request.path == path;
   };
   if (is("GET", "/v1/health")) {
-    return respond({.status = 200,
-                    .body = fmt::format(R"({{"agent":"{}","pid":{}}})", SALLYPORT_VERSION, ::getpid()),
-                    .stream = nullptr});
+    return respond(
+        {.status = 200,
+         .body = fmt::format(R"({{"agent":"{}","pid":{}}})", SALLYPORT_VERSION, ::getpid()),
+         .stream = nullptr});
   }
   if (is("POST", "/v1/processes")) return start(request, respond);
   if (is("POST", "/v1/shutdown")) {
     const auto grace = number_field(request.body, "grace_ms", kDefaultGrace.count());
-    if (!grace || *grace < 0) return respond(error_answer(400, "bad_request", "$.grace_ms: must be a number >= 0"));
+    if (!grace || *grace < 0)
+      return respond(error_answer(400, "bad_request", "$.grace_ms: must be a number >= 0"));
     respond({.status = 200, .body = "{}", .stream = nullptr});
     return shut_down(std::min(milliseconds(*grace), kMaxGrace));
   }
-  if (const auto pid = pid_in_path(request.path); pid && request.method == "POST") return kill(request, *pid, respond);
+  if (const auto pid = pid_in_path(request.path); pid && request.method == "POST")
+    return kill(request, *pid, respond);
   respond(error_answer(404, "not_found", "no such path"));
 }
 
 void Agent::start(const Request& request, const Respond& respond) {
   auto wanted = parse_start_request(request.body);
   if (!wanted) return respond(error_answer(400, "bad_request", wanted.error().message));
-  if (shutting_down_) return respond(error_answer(503, "unavailable", "the sandbox is shutting down"));
-  if (processes_.size() >= kMaxProcesses) return respond(error_answer(503, "unavailable", "too many processes"));
+  if (shutting_down_)
+    return respond(error_answer(503, "unavailable", "the sandbox is shutting down"));
+  if (processes_.size() >= kMaxProcesses)
+    return respond(error_answer(503, "unavailable", "too many processes"));
   auto account = look_up_account(wanted->user);
   if (!account) return respond(error_answer(400, "invalid_user", "no such user: " + wanted->user));
   launch(*wanted, make_plan(*wanted, std::move(*account)), respond);
@@ -143,22 +159,25 @@ void Agent::launch(const StartRequest& wanted, Plan plan, const Respond& respond
   if (!spawned) return respond(error_answer(503, "unavailable", spawned.error().message));
   const pid_t keeper = spawned->keeper;
   Process::Events events{
-      .started = [this, keeper, respond] {
-        respond({.status = 200, .body = {}, .stream = processes_.at(keeper)});
-      },
-      .failed = [wanted, respond](Stage stage, int error) { respond(start_failure(wanted, stage, error)); },
-      .gone = [this, keeper] {
-        processes_.erase(keeper);
-        finish_when_empty();
-      },
+      .started =
+          [this, keeper, respond] {
+            respond({.status = 200, .body = {}, .stream = processes_.at(keeper)});
+          },
+      .failed = [wanted, respond](Stage stage,
+                                  int error) { respond(start_failure(wanted, stage, error)); },
+      .gone =
+          [this, keeper] {
+            processes_.erase(keeper);
+            finish_when_empty();
+          },
   };
-  processes_[keeper] =
-      std::make_shared<Process>(loop_, std::move(*spawned), milliseconds(wanted.timeout_ms), std::move(events));
+  processes_[keeper] = std::make_shared<Process>(
+      loop_, std::move(*spawned), milliseconds(wanted.timeout_ms), std::move(events));
 }
 
 std::shared_ptr<Process> Agent::find(pid_t pid) const {
-  // A number may have been reused since an older command with surviving children ended: the newest keeper that is
-  // still there is taken.
+  // A number may have been reused since an older command with surviving children ended: the newest
+  // keeper that is still there is taken.
   std::shared_ptr<Process> found;
   for (const auto& [keeper, process] : processes_) {
     if (process->pid() == pid && (!found || process->born() > found->born())) found = process;
@@ -190,7 +209,8 @@ void Agent::reap() {
   for (;;) {
     const pid_t pid = ::waitpid(-1, nullptr, WNOHANG);
     if (pid <= 0) return;
-    if (const auto found = processes_.find(pid); found != processes_.end()) found->second->keeper_ended();
+    if (const auto found = processes_.find(pid); found != processes_.end())
+      found->second->keeper_ended();
   }
 }
 
@@ -209,7 +229,8 @@ void Agent::shut_down(milliseconds grace) {
 
 void Agent::finish_when_empty() {
   if (!shutting_down_ || !processes_.empty()) return;
-  loop_.after(milliseconds(10), [this] { loop_.stop(); });  // the answer to the shutdown request leaves first
+  loop_.after(milliseconds(10),
+              [this] { loop_.stop(); });  // the answer to the shutdown request leaves first
 }
 
 }  // namespace sallyport::guest

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sandbox-agent: routes of guest/protocol.h over an HttpServer, the table of processes, reaping and shutdown.
+// The sandbox-agent: routes of guest/protocol.h over an HttpServer, the table of processes, reaping
+// and shutdown.
 #pragma once
 
 #include <chrono>
@@ -33,7 +34,8 @@ class Agent {
 
   Loop& loop_;
   Fd signals_;
-  std::map<pid_t, std::shared_ptr<Process>> processes_;  // by keeper, which is ours and so cannot be reused unseen
+  std::map<pid_t, std::shared_ptr<Process>>
+      processes_;  // by keeper, which is ours and so cannot be reused unseen
   bool shutting_down_ = false;
   HttpServer server_;
 };

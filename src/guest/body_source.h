@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An answer's body that is produced while it is sent. The connection pulls; the source wakes it when there is more.
+// An answer's body that is produced while it is sent. The connection pulls; the source wakes it
+// when there is more.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,8 @@ namespace sallyport::guest {
 class BodySource {
  public:
   virtual ~BodySource() = default;
-  // Fills up to out.size() bytes. Returning 0 with end false means: nothing now, wake() will be called.
+  // Fills up to out.size() bytes. Returning 0 with end false means: nothing now, wake() will be
+  // called.
   virtual std::size_t read(std::span<std::uint8_t> out, bool& end) = 0;
   // The peer does not want the rest: no read follows.
   virtual void abandoned() = 0;

@@ -19,7 +19,8 @@
 namespace sallyport::guest {
 namespace {
 
-constexpr std::size_t kMaxConnections = 8;   // one supervisor, and its successor while the old one dies
+constexpr std::size_t kMaxConnections =
+    8;  // one supervisor, and its successor while the old one dies
 constexpr std::uint32_t kMaxStreams = 1024;
 constexpr std::size_t kMaxBody = kMaxStartRequest;
 constexpr std::size_t kMaxPath = 4096;
@@ -29,7 +30,8 @@ constexpr std::size_t kReadSize = 64U << 10;
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Loop& loop, Fd fd, const Serve& serve, std::function<void(std::shared_ptr<Connection>)> closed)
+  Connection(Loop& loop, Fd fd, const Serve& serve,
+             std::function<void(std::shared_ptr<Connection>)> closed)
       : loop_(loop), fd_(std::move(fd)), serve_(serve), closed_(std::move(closed)) {}
   ~Connection() {
     for (auto& [id, stream] : streams_) leave(stream);
@@ -59,10 +61,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
   static Connection& self(void* user) { return *static_cast<Connection*>(user); }
   static int on_begin_headers(nghttp2_session*, const nghttp2_frame* frame, void* user);
-  static int on_header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name, std::size_t name_length,
-                       const std::uint8_t* value, std::size_t value_length, std::uint8_t, void* user);
-  static int on_data(nghttp2_session*, std::uint8_t, std::int32_t id, const std::uint8_t* data, std::size_t length,
-                     void* user);
+  static int on_header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name,
+                       std::size_t name_length, const std::uint8_t* value, std::size_t value_length,
+                       std::uint8_t, void* user);
+  static int on_data(nghttp2_session*, std::uint8_t, std::int32_t id, const std::uint8_t* data,
+                     std::size_t length, void* user);
   static int on_frame(nghttp2_session*, const nghttp2_frame* frame, void* user);
   static int on_close(nghttp2_session*, std::int32_t id, std::uint32_t, void* user);
   static ssize_t read_body(nghttp2_session*, std::int32_t id, std::uint8_t* out, std::size_t length,
@@ -94,7 +97,8 @@ void Connection::start() {
   nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, &on_close);
   CHECK(nghttp2_session_server_new(&session_, callbacks, this) == 0);
   nghttp2_session_callbacks_del(callbacks);
-  const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, kMaxStreams}};
+  const nghttp2_settings_entry settings[] = {
+      {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, kMaxStreams}};
   CHECK(nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings, 1) == 0);
   loop_.watch(fd_.get(), EPOLLIN, [this, keep = shared_from_this()] { event(); });
   flush();
@@ -106,8 +110,8 @@ int Connection::on_begin_headers(nghttp2_session*, const nghttp2_frame* frame, v
 }
 
 int Connection::on_header(nghttp2_session*, const nghttp2_frame* frame, const std::uint8_t* name,
-                          std::size_t name_length, const std::uint8_t* value, std::size_t value_length, std::uint8_t,
-                          void* user) {
+                          std::size_t name_length, const std::uint8_t* value,
+                          std::size_t value_length, std::uint8_t, void* user) {
   const auto found = self(user).streams_.find(frame->hd.stream_id);
   if (found == self(user).streams_.end()) return 0;
   const std::string_view key(reinterpret_cast<const char*>(name), name_length);
@@ -118,8 +122,8 @@ int Connection::on_header(nghttp2_session*, const nghttp2_frame* frame, const st
   return 0;
 }
 
-int Connection::on_data(nghttp2_session*, std::uint8_t, std::int32_t id, const std::uint8_t* data, std::size_t length,
-                        void* user) {
+int Connection::on_data(nghttp2_session*, std::uint8_t, std::int32_t id, const std::uint8_t* data,
+                        std::size_t length, void* user) {
   const auto found = self(user).streams_.find(id);
   if (found == self(user).streams_.end()) return 0;
   auto& stream = found->second;
@@ -139,13 +143,15 @@ int Connection::on_frame(nghttp2_session*, const nghttp2_frame* frame, void* use
   const auto found = connection.streams_.find(id);
   if (found == connection.streams_.end()) return 0;
   if (found->second.too_large) {
-    connection.answer(id, {.status = 413, .body = R"({"error":{"code":"too_large","message":"body too large"}})",
+    connection.answer(id, {.status = 413,
+                           .body = R"({"error":{"code":"too_large","message":"body too large"}})",
                            .stream = nullptr});
     return 0;
   }
-  connection.serve_(std::move(found->second.request), [weak = connection.weak_from_this(), id](Answer answer) {
-    if (const auto strong = weak.lock()) strong->answer(id, std::move(answer));
-  });
+  connection.serve_(std::move(found->second.request),
+                    [weak = connection.weak_from_this(), id](Answer answer) {
+                      if (const auto strong = weak.lock()) strong->answer(id, std::move(answer));
+                    });
   return 0;
 }
 
@@ -158,8 +164,9 @@ int Connection::on_close(nghttp2_session*, std::int32_t id, std::uint32_t, void*
   return 0;
 }
 
-ssize_t Connection::read_body(nghttp2_session*, std::int32_t id, std::uint8_t* out, std::size_t length,
-                              std::uint32_t* flags, nghttp2_data_source*, void* user) {
+ssize_t Connection::read_body(nghttp2_session*, std::int32_t id, std::uint8_t* out,
+                              std::size_t length, std::uint32_t* flags, nghttp2_data_source*,
+                              void* user) {
   const auto found = self(user).streams_.find(id);
   if (found == self(user).streams_.end()) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   auto& stream = found->second;
@@ -169,7 +176,8 @@ ssize_t Connection::read_body(nghttp2_session*, std::int32_t id, std::uint8_t* o
     if (end) *flags |= NGHTTP2_DATA_FLAG_EOF;
     return count == 0 && !end ? ssize_t(NGHTTP2_ERR_DEFERRED) : ssize_t(count);
   }
-  const std::size_t count = stream.body.copy(reinterpret_cast<char*>(out), length, stream.body_sent);
+  const std::size_t count =
+      stream.body.copy(reinterpret_cast<char*>(out), length, stream.body_sent);
   stream.body_sent += count;
   if (stream.body_sent == stream.body.size()) *flags |= NGHTTP2_DATA_FLAG_EOF;
   return ssize_t(count);
@@ -188,14 +196,16 @@ void Connection::answer(std::int32_t id, Answer answer) {
   if (stream.source) {
     stream.source->on_wake([this, id] {
       nghttp2_session_resume_data(session_, id);
-      if (!flush_timer_) flush_timer_ = loop_.after(std::chrono::milliseconds(0), [this] { flush(); });
+      if (!flush_timer_)
+        flush_timer_ = loop_.after(std::chrono::milliseconds(0), [this] { flush(); });
     });
   }
   std::string status = std::to_string(answer.status);
   std::string type = stream.source ? "application/octet-stream" : "application/json";
   const auto pair = [](std::string_view name, std::string& value) {
     return nghttp2_nv{reinterpret_cast<std::uint8_t*>(const_cast<char*>(name.data())),
-                      reinterpret_cast<std::uint8_t*>(value.data()), name.size(), value.size(), NGHTTP2_NV_FLAG_NONE};
+                      reinterpret_cast<std::uint8_t*>(value.data()), name.size(), value.size(),
+                      NGHTTP2_NV_FLAG_NONE};
   };
   const std::array headers{pair(":status", status), pair("content-type", type)};
   const nghttp2_data_provider provider{.source = {.ptr = nullptr}, .read_callback = &read_body};
@@ -231,15 +241,16 @@ void Connection::flush() {
       pending_.assign(reinterpret_cast<const char*>(made), std::size_t(size));
       pending_sent_ = 0;
     }
-    const ssize_t put =
-        ::send(fd_.get(), pending_.data() + pending_sent_, pending_.size() - pending_sent_, MSG_NOSIGNAL);
+    const ssize_t put = ::send(fd_.get(), pending_.data() + pending_sent_,
+                               pending_.size() - pending_sent_, MSG_NOSIGNAL);
     if (put < 0 && errno == EINTR) continue;
     if (put < 0 && errno == EAGAIN) return loop_.change(fd_.get(), EPOLLIN | EPOLLOUT);
     if (put < 0) return close();
     pending_sent_ += std::size_t(put);
   }
   loop_.change(fd_.get(), EPOLLIN);
-  if (nghttp2_session_want_read(session_) == 0 && nghttp2_session_want_write(session_) == 0) close();
+  if (nghttp2_session_want_read(session_) == 0 && nghttp2_session_want_write(session_) == 0)
+    close();
 }
 
 void Connection::close() {
@@ -270,8 +281,8 @@ HttpServer::~HttpServer() {
 void HttpServer::acceptable() {
   Fd peer(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!peer || connections_.size() >= kMaxConnections) return;
-  auto connection = std::make_shared<Connection>(loop_, std::move(peer), serve_,
-                                                 [this](const auto& gone) { connections_.erase(gone); });
+  auto connection = std::make_shared<Connection>(
+      loop_, std::move(peer), serve_, [this](const auto& gone) { connections_.erase(gone); });
   connections_.insert(connection);
   connection->start();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP/2 with prior knowledge on a listening unix socket, by nghttp2: request in, answer out, bodies pulled from a
-// BodySource with the peer's flow control as the only pump. Knows no paths.
+// HTTP/2 with prior knowledge on a listening unix socket, by nghttp2: request in, answer out,
+// bodies pulled from a BodySource with the peer's flow control as the only pump. Knows no paths.
 #pragma once
 
 #include <functional>

@@ -23,7 +23,8 @@ namespace {
 constexpr int kReport = 3;
 constexpr int kFailure = 4;
 constexpr int kFirstOther = 6;
-constexpr std::string_view kOomScore = "300";  // the kernel takes commands before the agent (SB-024)
+constexpr std::string_view kOomScore =
+    "300";  // the kernel takes commands before the agent (SB-024)
 
 struct Failure {
   Stage stage;
@@ -39,7 +40,8 @@ struct CStrings {
 };
 
 bool take_identity(const Account& account) {
-  if (::geteuid() != 0) return account.uid == ::geteuid();  // only in tests: PID 1 of a container is root
+  if (::geteuid() != 0)
+    return account.uid == ::geteuid();  // only in tests: PID 1 of a container is root
   return ::setgroups(account.groups.size(), account.groups.data()) == 0 &&
          ::setresgid(account.gid, account.gid, account.gid) == 0 &&
          ::setresuid(account.uid, account.uid, account.uid) == 0;
@@ -59,7 +61,8 @@ void exec_file(const std::string& file, const CStrings& argv, const CStrings& en
   ::execve("/bin/sh", shell.data(), env.pointers.data());
 }
 
-// Returns the errno that says most: "permission denied" on one candidate beats "not found" on the others.
+// Returns the errno that says most: "permission denied" on one candidate beats "not found" on the
+// others.
 int exec_by_path(const Plan& plan, const CStrings& argv, const CStrings& env) {
   const std::string& name = plan.argv[0];
   if (name.find('/') != std::string::npos) {
@@ -140,7 +143,8 @@ bool report_start(int failure_end, pid_t child) {
   ::signal(SIGCHLD, SIG_DFL);
   ::setsid();
   int failure[2];
-  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 || ::pipe2(failure, O_CLOEXEC) != 0 || failure[0] != 4) {
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 || ::pipe2(failure, O_CLOEXEC) != 0 ||
+      failure[0] != 4) {
     tell({Report::Kind::failed, std::int32_t(Stage::prepare), errno});
     ::_exit(1);
   }
@@ -176,7 +180,8 @@ Result<> make_pipe(Fd& read_end, Fd& write_end, const Account& account) {
   write_end.reset(ends[1]);
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   // So that the account can open /dev/stdout and /dev/stderr, which lead to these pipes.
-  if (::geteuid() == 0 && ::fchown(ends[1], account.uid, account.gid) != 0) return fail_errno("chown of a pipe");
+  if (::geteuid() == 0 && ::fchown(ends[1], account.uid, account.gid) != 0)
+    return fail_errno("chown of a pipe");
   return {};
 }
 
@@ -187,10 +192,13 @@ Result<Spawned> spawn(const Plan& plan) {
   Spawned spawned;
   Fd out;
   Fd err;
-  if (auto made = make_pipe(spawned.out, out, plan.account); !made) return std::unexpected(made.error());
-  if (auto made = make_pipe(spawned.err, err, plan.account); !made) return std::unexpected(made.error());
+  if (auto made = make_pipe(spawned.out, out, plan.account); !made)
+    return std::unexpected(made.error());
+  if (auto made = make_pipe(spawned.err, err, plan.account); !made)
+    return std::unexpected(made.error());
   int report[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, report) != 0) return fail_errno("socketpair");
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, report) != 0)
+    return fail_errno("socketpair");
   spawned.report.reset(report[0]);
   ::fcntl(report[0], F_SETFL, O_NONBLOCK);
   const Fd keeper_end(report[1]);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts a command under a keeper: a fork of the agent that becomes the child subreaper of everything the command starts,
-// reports how the command went, and goes on reaping until the last descendant is gone. That is how the agent can tell
-// whose a double-forked daemon is without cgroups, which a container may not be given.
+// Starts a command under a keeper: a fork of the agent that becomes the child subreaper of
+// everything the command starts, reports how the command went, and goes on reaping until the last
+// descendant is gone. That is how the agent can tell whose a double-forked daemon is
+// without cgroups, which a container may not be given.
 //
-//   agent --fork--> keeper (root, all signals blocked) --fork--> command (its own session, the account's identity)
+//   agent --fork--> keeper (root, all signals blocked) --fork--> command (its own session, the
+//   account's identity)
 #pragma once
 
 #include <sys/types.h>
@@ -28,8 +30,8 @@ struct Plan {
 
 enum class Stage : std::int32_t { prepare, identity, cwd, exec };
 
-// One datagram each on Spawned::report, in this order: failed, or started and then exited. A report stream that ends
-// without `exited` means that somebody killed the keeper.
+// One datagram each on Spawned::report, in this order: failed, or started and then exited. A report
+// stream that ends without `exited` means that somebody killed the keeper.
 struct Report {
   enum class Kind : std::int32_t { failed, started, exited };
   Kind kind;

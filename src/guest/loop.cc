@@ -36,9 +36,9 @@ void Loop::change(int fd, std::uint32_t events) {
   const auto found = watches_.find(fd);
   if (found == watches_.end() || found->second->events == events) return;
   epoll_event event{.events = events, .data = {.u64 = tag(fd, found->second->generation)}};
-  const int operation = events == 0                   ? EPOLL_CTL_DEL
+  const int operation = events == 0                  ? EPOLL_CTL_DEL
                         : found->second->events == 0 ? EPOLL_CTL_ADD
-                                                      : EPOLL_CTL_MOD;
+                                                     : EPOLL_CTL_MOD;
   CHECK(::epoll_ctl(epoll_.get(), operation, fd, &event) == 0);
   found->second->events = events;
 }
@@ -58,7 +58,8 @@ void Loop::cancel(TimerId id) { timers_.erase(id); }
 
 int Loop::next_timeout() const {
   if (timers_.empty()) return kForEver;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first.first - Clock::now());
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first.first - Clock::now());
   return int(std::clamp<std::chrono::milliseconds::rep>(left.count(), 0, kLongestWaitMs));
 }
 

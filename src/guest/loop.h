@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's event loop: epoll, timers, nothing else. Single-threaded. A handler may forget any descriptor, its own
-// included; a handler that was forgotten is not called any more, even for an event already fetched.
+// The agent's event loop: epoll, timers, nothing else. Single-threaded. A handler may forget any
+// descriptor, its own included; a handler that was forgotten is not called any more, even for an
+// event already fetched.
 #pragma once
 
 #include <chrono>
@@ -23,10 +24,11 @@ class Loop {
 
   Loop();
 
-  // Level-triggered. events 0 means registered but silent (a hung-up pipe would otherwise report for ever).
+  // Level-triggered. events 0 means registered but silent (a hung-up pipe would otherwise report
+  // for ever).
   void watch(int fd, std::uint32_t events, Handler handler);
   void change(int fd, std::uint32_t events);  // unknown descriptors are fine
-  void forget(int fd);  // before close; unknown descriptors are fine
+  void forget(int fd);                        // before close; unknown descriptors are fine
 
   TimerId after(std::chrono::milliseconds delay, Handler handler);
   void cancel(TimerId id);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// sandbox-agent: PID 1 of a sandbox. Expects the listening socket of its supervisor at descriptor kAgentListenFd and
-// nothing else; /proc must be mounted.
+// sandbox-agent: PID 1 of a sandbox. Expects the listening socket of its supervisor at descriptor
+// kAgentListenFd and nothing else; /proc must be mounted.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>

@@ -15,7 +15,8 @@ constexpr std::size_t kReadSize = 32U << 10;
 
 }  // namespace
 
-OutputPipe::OutputPipe(Loop& loop, Fd fd, std::function<void(Bytes)> deliver, std::function<void()> ended)
+OutputPipe::OutputPipe(Loop& loop, Fd fd, std::function<void(Bytes)> deliver,
+                       std::function<void()> ended)
     : loop_(loop), fd_(std::move(fd)), deliver_(std::move(deliver)), ended_(std::move(ended)) {
   loop_.watch(fd_.get(), EPOLLIN, [this] { readable(); });
 }
@@ -46,7 +47,8 @@ void OutputPipe::end() {
 }
 
 void OutputPipe::readable() {
-  static std::array<std::uint8_t, kReadSize> buffer;  // one thread; a frame of its own would be touched for each event
+  static std::array<std::uint8_t, kReadSize>
+      buffer;  // one thread; a frame of its own would be touched for each event
   const std::size_t want = delivering_ && left_ ? std::min(*left_, buffer.size()) : buffer.size();
   const ssize_t got = ::read(fd_.get(), buffer.data(), want);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;

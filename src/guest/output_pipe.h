@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One output stream of a command as the agent reads it. A pipe never blocks its writers for want of a reader: when nobody
-// wants the bytes any more they are read and dropped, and they go on being read for as long as some background
-// child holds the other end.
+// One output stream of a command as the agent reads it. A pipe never blocks its writers for want of
+// a reader: when nobody wants the bytes any more they are read and dropped, and they go on
+// being read for as long as some background child holds the other end.
 #pragma once
 
 #include <cstdint>

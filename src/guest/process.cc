@@ -20,8 +20,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMaxBuffered = 64U << 10;  // then the pipes wait for the supervisor
-// How long after its end a command's pipes may still bring something, if others hold them (R-102). A child that is not
-// waited for but already writing gets this much; what the command itself wrote is in the pipe already.
+// How long after its end a command's pipes may still bring something, if others hold them (R-102).
+// A child that is not waited for but already writing gets this much; what the command itself wrote
+// is in the pipe already.
 constexpr milliseconds kDrain{100};
 constexpr milliseconds kKillAgain{20};
 
@@ -33,10 +34,12 @@ Process::Process(Loop& loop, Spawned spawned, milliseconds limit, Events events)
       report_(std::move(spawned.report)),
       events_(std::move(events)),
       limit_(limit),
-      out_(std::make_unique<OutputPipe>(loop, std::move(spawned.out), [this](Bytes bytes) { append(bytes, false); },
-                                        [this] { settle(); })),
-      err_(std::make_unique<OutputPipe>(loop, std::move(spawned.err), [this](Bytes bytes) { append(bytes, true); },
-                                        [this] { settle(); })) {
+      out_(std::make_unique<OutputPipe>(
+          loop, std::move(spawned.out), [this](Bytes bytes) { append(bytes, false); },
+          [this] { settle(); })),
+      err_(std::make_unique<OutputPipe>(
+          loop, std::move(spawned.err), [this](Bytes bytes) { append(bytes, true); },
+          [this] { settle(); })) {
   // Nothing may come before the `started` record.
   out_->pause(true);
   err_->pause(true);
@@ -73,7 +76,8 @@ void Process::report_readable() {
   }
 }
 
-// The keeper ended without a word about the command: root in the guest killed it. Its children are PID 1's now.
+// The keeper ended without a word about the command: root in the guest killed it. Its children are
+// PID 1's now.
 void Process::main_lost() {
   loop_.forget(report_.get());
   report_.reset();
@@ -89,9 +93,10 @@ void Process::main_exited(int status) {
   if (!exit_record_.empty()) return;
   if (limit_timer_) loop_.cancel(*limit_timer_);
   limit_timer_.reset();
-  const std::string fate = WIFSIGNALED(status)
-                               ? fmt::format(R"({{"signal":{},"timed_out":{}}})", WTERMSIG(status), timed_out_)
-                               : fmt::format(R"({{"code":{}}})", WEXITSTATUS(status));
+  const std::string fate =
+      WIFSIGNALED(status)
+          ? fmt::format(R"({{"signal":{},"timed_out":{}}})", WTERMSIG(status), timed_out_)
+          : fmt::format(R"({{"code":{}}})", WEXITSTATUS(status));
   exit_record_ = render_record(RecordType::exit, fate);
   drain_timer_ = loop_.after(kDrain, [this] {
     drain_timer_.reset();
@@ -101,7 +106,8 @@ void Process::main_exited(int status) {
   settle();
 }
 
-// Looks whether the last record may go out and whether anything is left at all. Called after each change of either.
+// Looks whether the last record may go out and whether anything is left at all. Called after each
+// change of either.
 void Process::settle() {
   if (out_ == nullptr || err_ == nullptr) return;
   if (!exit_record_.empty() && !complete_ && !out_->delivering() && !err_->delivering()) {
@@ -112,7 +118,8 @@ void Process::settle() {
     wake();
   }
   if (keeper_ended_ && !report_ && out_->closed() && err_->closed() && !gone_timer_) {
-    gone_timer_ = loop_.after(milliseconds(0), [this] { events_.gone(); });  // not from inside our own handlers
+    gone_timer_ = loop_.after(milliseconds(0),
+                              [this] { events_.gone(); });  // not from inside our own handlers
   }
 }
 

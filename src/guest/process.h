@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One command from spawn to the end of its last descendant: turns its pipes and its fate into the record stream of
-// guest/protocol.h, enforces its time limit, and passes signals to its whole tree.
+// One command from spawn to the end of its last descendant: turns its pipes and its fate into the
+// record stream of guest/protocol.h, enforces its time limit, and passes signals to its whole tree.
 #pragma once
 
 #include <chrono>
@@ -19,9 +19,10 @@ namespace sallyport::guest {
 class Process final : public BodySource {
  public:
   struct Events {
-    std::function<void()> started;                         // pid() is known, records flow
-    std::function<void(Stage stage, int error)> failed;    // nothing runs; no other event but `gone` follows
-    std::function<void()> gone;                            // nothing of it is left; the object may be dropped later
+    std::function<void()> started;  // pid() is known, records flow
+    std::function<void(Stage stage, int error)>
+        failed;                  // nothing runs; no other event but `gone` follows
+    std::function<void()> gone;  // nothing of it is left; the object may be dropped later
   };
 
   Process(Loop& loop, Spawned spawned, std::chrono::milliseconds limit, Events events);

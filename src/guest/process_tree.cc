@@ -36,7 +36,8 @@ std::optional<Status> read_status(pid_t pid) {
   text[got] = '\0';
   const char* after = std::strrchr(text, ')');
   Status status;
-  if (after == nullptr || std::sscanf(after + 1, " %c %d", &status.state, &status.parent) != 2) return std::nullopt;
+  if (after == nullptr || std::sscanf(after + 1, " %c %d", &status.state, &status.parent) != 2)
+    return std::nullopt;
   return status;
 }
 
@@ -63,7 +64,8 @@ std::vector<pid_t> descendants(pid_t root) {
     children[status->parent].push_back(*pid);
     if (status->state == 'Z' || status->state == 'X') dead.insert(*pid);
   }
-  // A list of all tasks is not one instant: a cycle cannot be in it, a process seen twice can. `seen` bounds the walk.
+  // A list of all tasks is not one instant: a cycle cannot be in it, a process seen twice can.
+  // `seen` bounds the walk.
   std::vector<pid_t> found;
   std::vector<pid_t> open{root};
   std::unordered_set<pid_t> seen{root};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds and signals everything below a process. What makes "below" reliable is that each command has a keeper (keeper.h) as
-// its child subreaper: sessions, process groups and double forks all stay under it.
+// Finds and signals everything below a process. What makes "below" reliable is that each command
+// has a keeper (keeper.h) as its child subreaper: sessions, process groups and double forks all
+// stay under it.
 #pragma once
 
 #include <sys/types.h>
@@ -15,8 +16,8 @@ namespace sallyport::guest {
 // Sends `signal` once to each descendant. Returns how many there were.
 std::size_t signal_tree(pid_t root, int signal);
 
-// Stops, then kills, until a look finds nothing or `kMaxRounds` is reached: stopped processes do not fork, so that even a
-// fork bomb runs out. True if nothing was left at the last look.
+// Stops, then kills, until a look finds nothing or `kMaxRounds` is reached: stopped processes do
+// not fork, so that even a fork bomb runs out. True if nothing was left at the last look.
 bool kill_tree(pid_t root);
 
 }  // namespace sallyport::guest

@@ -59,7 +59,8 @@ bool has_word(const std::string& text, const std::string& word) {
 }  // namespace
 
 GuestNames take_guest_names() {
-  return {.hostname = take_variable("SALLYPORT_HOSTNAME"), .resolvers = take_variable("SALLYPORT_RESOLVERS")};
+  return {.hostname = take_variable("SALLYPORT_HOSTNAME"),
+          .resolvers = take_variable("SALLYPORT_RESOLVERS")};
 }
 
 std::string resolv_conf(std::string_view resolvers) {
@@ -78,7 +79,8 @@ void write_guest_files(const std::string& etc, const GuestNames& names) {
   if (names.hostname.empty()) return;
   replace_file(etc + "/hostname", names.hostname + "\n");
   std::string hosts = read_file(etc + "/hosts");
-  if (!has_word(hosts, "localhost")) hosts += "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
+  if (!has_word(hosts, "localhost"))
+    hosts += "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
   if (!has_word(hosts, names.hostname)) hosts += "127.0.1.1\t" + names.hostname + "\n";
   replace_file(etc + "/hosts", hosts);
 }

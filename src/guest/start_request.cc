@@ -49,7 +49,8 @@ Result<> read_field(std::string_view key, const json::value& value, StartRequest
   if (key == "args") return read_args(value, request);
   if (key == "env") return read_env(value, request);
   if (key == "timeout_ms") {
-    if (!value.is_int64() || value.get_int64() < 0) return wrong(key, "must be a whole number >= 0");
+    if (!value.is_int64() || value.get_int64() < 0)
+      return wrong(key, "must be a whole number >= 0");
     request.timeout_ms = std::uint64_t(value.get_int64());
     return {};
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The body of POST /v1/processes (guest/protocol.h) as a value, with its two directions: the supervisor renders, the agent
-// parses. Says nothing about whether the command exists: spawn.h finds that out.
+// The body of POST /v1/processes (guest/protocol.h) as a value, with its two directions: the
+// supervisor renders, the agent parses. Says nothing about whether the command exists: spawn.h
+// finds that out.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +14,15 @@
 
 namespace sallyport::guest {
 
-inline constexpr std::size_t kMaxStartRequest = 4U << 20;  // more than the kernel takes as arguments and environment
+inline constexpr std::size_t kMaxStartRequest =
+    4U << 20;  // more than the kernel takes as arguments and environment
 
 struct StartRequest {
   std::string command;
   std::vector<std::string> args = {};
-  std::string cwd = {};                                        // empty: the user's home
-  std::vector<std::pair<std::string, std::string>> env = {};  // complete; a later entry of the same name is refused
+  std::string cwd = {};  // empty: the user's home
+  std::vector<std::pair<std::string, std::string>> env =
+      {};  // complete; a later entry of the same name is refused
   std::string user = "ubuntu";
   std::uint64_t timeout_ms = 0;  // 0: none
 

@@ -8,8 +8,12 @@ namespace {
 
 using guest::RecordType;
 
-guest::Record record(RecordType type, std::string_view payload) { return {type, as_bytes(payload), 0}; }
-Result<CommandEvent> exit_of(std::string_view payload) { return read_event(record(RecordType::exit, payload)); }
+guest::Record record(RecordType type, std::string_view payload) {
+  return {type, as_bytes(payload), 0};
+}
+Result<CommandEvent> exit_of(std::string_view payload) {
+  return read_event(record(RecordType::exit, payload));
+}
 
 TEST(AgentAnswers, exits_as_a_shell_says_them) {
   const auto plain = exit_of(R"({"code":3})");
@@ -25,9 +29,10 @@ TEST(AgentAnswers, exits_as_a_shell_says_them) {
 }
 
 TEST(AgentAnswers, odd_exits_are_errors) {
-  for (const char* text : {"", "{}", "[]", "null", R"({"code":256})", R"({"code":-1})", R"({"code":"0"})", R"({"code":1.5})",
-                           R"({"signal":0})", R"({"signal":65})", R"({"signal":99999999999999999999})", R"({"code":0,"code":1})",
-                           "{\"code\":0", "\xff"}) {
+  for (const char* text :
+       {"", "{}", "[]", "null", R"({"code":256})", R"({"code":-1})", R"({"code":"0"})",
+        R"({"code":1.5})", R"({"signal":0})", R"({"signal":65})",
+        R"({"signal":99999999999999999999})", R"({"code":0,"code":1})", "{\"code\":0", "\xff"}) {
     EXPECT_FALSE(exit_of(text)) << text;
   }
   EXPECT_FALSE(exit_of(std::string(5000, ' ') + R"({"code":0})"));
@@ -36,7 +41,8 @@ TEST(AgentAnswers, odd_exits_are_errors) {
 TEST(AgentAnswers, started_twice_or_without_a_pid_is_an_error) {
   EXPECT_FALSE(read_event(record(RecordType::started, R"({"pid":1})")));
   EXPECT_EQ(read_started(record(RecordType::started, R"({"pid":42})")).value(), 42);
-  for (const char* text : {"{}", R"({"pid":0})", R"({"pid":-5})", R"({"pid":4294967296})", R"({"pid":"7"})"}) {
+  for (const char* text :
+       {"{}", R"({"pid":0})", R"({"pid":-5})", R"({"pid":4294967296})", R"({"pid":"7"})"}) {
     EXPECT_FALSE(read_started(record(RecordType::started, text))) << text;
   }
   EXPECT_FALSE(read_started(record(RecordType::out, R"({"pid":42})")));
@@ -51,8 +57,9 @@ TEST(AgentAnswers, output_is_bytes) {
 }
 
 TEST(AgentAnswers, refusals_keep_the_message_but_nothing_that_could_move_a_terminal) {
-  const Error error =
-      read_refusal({.status = 404, .body = "{\"error\":{\"code\":\"executable_not_found\",\"message\":\"x\\u001b[2J\\ny\"}}"});
+  const Error error = read_refusal(
+      {.status = 404,
+       .body = "{\"error\":{\"code\":\"executable_not_found\",\"message\":\"x\\u001b[2J\\ny\"}}"});
   EXPECT_EQ(error.code, Code::not_found);
   EXPECT_EQ(error.message, "x?[2J?y");
   EXPECT_EQ(read_refusal({.status = 400, .body = "{}"}).code, Code::invalid);
@@ -62,7 +69,8 @@ TEST(AgentAnswers, refusals_keep_the_message_but_nothing_that_could_move_a_termi
 }
 
 TEST(AgentAnswers, health_needs_a_version_and_a_pid) {
-  EXPECT_EQ(read_health({.status = 200, .body = R"({"agent":"0.1.0","pid":1})"}).value().version, "0.1.0");
+  EXPECT_EQ(read_health({.status = 200, .body = R"({"agent":"0.1.0","pid":1})"}).value().version,
+            "0.1.0");
   EXPECT_FALSE(read_health({.status = 500, .body = R"({"agent":"0.1.0","pid":1})"}));
   EXPECT_FALSE(read_health({.status = 200, .body = R"({"agent":1,"pid":1})"}));
   EXPECT_FALSE(read_health({.status = 200, .body = R"({"agent":"x"})"}));

@@ -11,12 +11,13 @@
 namespace sallyport::driver {
 namespace {
 
-constexpr std::uint8_t kData = 0, kHeaders = 1, kRst = 3, kSettings = 4, kPush = 5, kPing = 6, kGoaway = 7, kWindow = 8,
-                       kContinuation = 9;
+constexpr std::uint8_t kData = 0, kHeaders = 1, kRst = 3, kSettings = 4, kPush = 5, kPing = 6,
+                       kGoaway = 7, kWindow = 8, kContinuation = 9;
 constexpr std::uint8_t kEndStream = 1, kEndHeaders = 4, kAck = 1;
 const std::string kStatus200 = "\x88";  // HPACK, indexed
 
-std::string frame(std::uint8_t type, std::uint8_t flags, std::uint32_t stream, const std::string& payload) {
+std::string frame(std::uint8_t type, std::uint8_t flags, std::uint32_t stream,
+                  const std::string& payload) {
   std::string out;
   for (const int shift : {16, 8, 0}) out += char(payload.size() >> shift);
   out += char(type);
@@ -43,7 +44,8 @@ class Session : public ::testing::Test {
   }
   std::string drain() {
     std::string all;
-    for (Bytes more = session.next_output(); !more.empty(); more = session.next_output()) all += as_text(more);
+    for (Bytes more = session.next_output(); !more.empty(); more = session.next_output())
+      all += as_text(more);
     return all;
   }
   int ask(const std::string& body = "") {
@@ -65,7 +67,8 @@ TEST_F(Session, an_answer_in_one_piece) {
 
 TEST_F(Session, byte_by_byte_equals_all_at_once) {
   const int stream = ask();
-  for (const char byte : settings() + head(1) + frame(kData, 0, 1, "hel") + frame(kData, kEndStream, 1, "lo")) {
+  for (const char byte :
+       settings() + head(1) + frame(kData, 0, 1, "hel") + frame(kData, kEndStream, 1, "lo")) {
     ASSERT_TRUE(feed(std::string(1, byte)));
   }
   EXPECT_EQ(session.take_body(stream), "hello");
@@ -124,7 +127,8 @@ TEST_F(Session, a_stream_that_is_not_read_does_not_stop_the_others) {
   const int read = ask();
   ASSERT_TRUE(feed(settings() + head(1) + head(3)));
   const std::string chunk(16384, 'x');
-  for (std::size_t i = 0; i < kStreamWindow / chunk.size(); ++i) ASSERT_TRUE(feed(frame(kData, 0, 1, chunk)));
+  for (std::size_t i = 0; i < kStreamWindow / chunk.size(); ++i)
+    ASSERT_TRUE(feed(frame(kData, 0, 1, chunk)));
   for (std::size_t i = 0; i < 2000; ++i) {
     ASSERT_TRUE(feed(frame(kData, 0, 3, chunk))) << i;
     ASSERT_EQ(session.take_body(read).size(), chunk.size());
@@ -148,14 +152,17 @@ TEST_F(Session, data_for_a_released_stream_is_dropped_and_does_not_use_up_the_co
 
 TEST_F(Session, a_reset_stream_is_ended_but_not_properly) {
   const int stream = ask();
-  EXPECT_TRUE(feed(settings() + head(1) + frame(kData, 0, 1, "part") + frame(kRst, 0, 1, std::string("\0\0\0\2", 4))));
+  EXPECT_TRUE(feed(settings() + head(1) + frame(kData, 0, 1, "part") +
+                   frame(kRst, 0, 1, std::string("\0\0\0\2", 4))));
   EXPECT_TRUE(session.ended(stream));
   EXPECT_TRUE(session.reset(stream));
 }
 
 TEST_F(Session, an_informational_head_is_not_the_answer) {
   const int stream = ask();
-  const std::string early = "\x48\x03" "103";  // literal :status 103
+  const std::string early =
+      "\x48\x03"
+      "103";  // literal :status 103
   EXPECT_TRUE(feed(settings() + frame(kHeaders, kEndHeaders, 1, early)));
   EXPECT_EQ(session.status(stream), 0);
   EXPECT_TRUE(feed(head(1, kEndStream)));
@@ -164,26 +171,33 @@ TEST_F(Session, an_informational_head_is_not_the_answer) {
 
 TEST_F(Session, a_status_that_is_no_number_gives_no_answer) {
   const int stream = ask();
-  feed(settings() + frame(kHeaders, kEndHeaders | kEndStream, 1, "\x48\x03" "2x0"));
+  feed(settings() + frame(kHeaders, kEndHeaders | kEndStream, 1,
+                          "\x48\x03"
+                          "2x0"));
   EXPECT_EQ(session.status(stream), 0);
 }
 
-TEST_F(Session, an_answer_nobody_asked_for_is_an_error) { EXPECT_FALSE(feed(settings() + head(7, kEndStream))); }
+TEST_F(Session, an_answer_nobody_asked_for_is_an_error) {
+  EXPECT_FALSE(feed(settings() + head(7, kEndStream)));
+}
 
 TEST_F(Session, a_push_is_an_error) {
   ask();
-  EXPECT_FALSE(feed(settings() + frame(kPush, kEndHeaders, 1, std::string("\0\0\0\2", 4) + "\x82")));
+  EXPECT_FALSE(
+      feed(settings() + frame(kPush, kEndHeaders, 1, std::string("\0\0\0\2", 4) + "\x82")));
 }
 
 TEST_F(Session, goaway_ends_what_it_names_and_everything_after) {
   const int stream = ask();
   feed(settings() + frame(kGoaway, 0, 0, std::string(8, '\0')));
   EXPECT_TRUE(session.ended(stream));
-  EXPECT_FALSE(session.request("GET", "/", "").has_value() && !session.failed() && !drain().empty());
+  EXPECT_FALSE(session.request("GET", "/", "").has_value() && !session.failed() &&
+               !drain().empty());
 }
 
 TEST_F(Session, floods_of_control_frames_are_cut_off) {
-  for (const std::string& each : {frame(kSettings, 0, 0, ""), frame(kPing, 0, 0, std::string(8, 'p'))}) {
+  for (const std::string& each :
+       {frame(kSettings, 0, 0, ""), frame(kPing, 0, 0, std::string(8, 'p'))}) {
     AgentSession flooded;
     while (!flooded.next_output().empty()) {
     }
@@ -203,7 +217,8 @@ TEST_F(Session, a_header_block_without_end_is_cut_off) {
 
 TEST_F(Session, windows_beyond_the_limit_are_an_error) {
   ask();
-  EXPECT_FALSE(feed(settings() + frame(kWindow, 0, 0, "\x7f\xff\xff\xff") + frame(kWindow, 0, 0, "\x7f\xff\xff\xff")));
+  EXPECT_FALSE(feed(settings() + frame(kWindow, 0, 0, "\x7f\xff\xff\xff") +
+                    frame(kWindow, 0, 0, "\x7f\xff\xff\xff")));
 }
 
 TEST_F(Session, an_acknowledgement_of_nothing_is_an_error) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The client against agents that lie: proper HTTP/2 with hostile content, no HTTP/2 at all, silence.
+// The client against agents that lie: proper HTTP/2 with hostile content, no HTTP/2 at all,
+// silence.
 #include <gtest/gtest.h>
-#include <sys/eventfd.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 
 #include <filesystem>
 #include <thread>
@@ -41,7 +42,8 @@ class Folder {
 // Answers /v1/health as it should and everything else with what the test gives.
 class Liar {
  public:
-  explicit Liar(Answer answer) : stop_(::eventfd(0, EFD_CLOEXEC)), thread_([this, answer] { serve(answer); }) {
+  explicit Liar(Answer answer)
+      : stop_(::eventfd(0, EFD_CLOEXEC)), thread_([this, answer] { serve(answer); }) {
     auto connected = await_on(context, driver::AgentClient::connect(folder_.socket(), 20s));
     CHECK(connected.has_value());
     client = std::move(*connected);
@@ -53,7 +55,8 @@ class Liar {
     thread_.join();
   }
   Ran run(std::uint64_t timeout_ms = 0) {
-    return await_on(context, start_and_collect(*client, {.command = "x", .timeout_ms = timeout_ms}));
+    return await_on(context,
+                    start_and_collect(*client, {.command = "x", .timeout_ms = timeout_ms}));
   }
 
   boost::asio::io_context context;
@@ -62,12 +65,14 @@ class Liar {
  private:
   void serve(const Answer& answer) {
     guest::Loop loop;
-    guest::HttpServer server(loop, std::move(listener_), [&answer](guest::Request request, const guest::Respond& respond) {
-      if (request.path == "/v1/health") {
-        return respond({.status = 200, .body = R"({"agent":"x","pid":1})", .stream = nullptr});
-      }
-      respond(answer);
-    });
+    guest::HttpServer server(
+        loop, std::move(listener_),
+        [&answer](guest::Request request, const guest::Respond& respond) {
+          if (request.path == "/v1/health") {
+            return respond({.status = 200, .body = R"({"agent":"x","pid":1})", .stream = nullptr});
+          }
+          respond(answer);
+        });
     loop.watch(stop_.get(), EPOLLIN, [&loop] { loop.stop(); });
     loop.run();
     loop.forget(stop_.get());
@@ -102,14 +107,17 @@ TEST_P(Lie, is_an_error_and_costs_the_connection) {
 
 INSTANTIATE_TEST_SUITE_P(
     Records, Lie,
-    ::testing::Values(std::pair{"nothing", std::string()}, std::pair{"output_first", render_record(RecordType::out, "x") + kExit},
-                      std::pair{"exit_first", kExit}, std::pair{"started_twice", kStarted + kStarted + kExit},
+    ::testing::Values(std::pair{"nothing", std::string()},
+                      std::pair{"output_first", render_record(RecordType::out, "x") + kExit},
+                      std::pair{"exit_first", kExit},
+                      std::pair{"started_twice", kStarted + kStarted + kExit},
                       std::pair{"unknown_type", kStarted + std::string("\x09\0\0\0\0", 5)},
                       std::pair{"too_long", kStarted + std::string("\x02\xff\xff\xff\xff", 5)},
                       std::pair{"cut_in_a_record", kStarted + std::string("\x02\0\0\0\5ab", 7)},
                       std::pair{"no_exit", kStarted + render_record(RecordType::out, "x")},
                       std::pair{"odd_exit", kStarted + render_record(RecordType::exit, "{}")},
-                      std::pair{"pid_zero", render_record(RecordType::started, R"({"pid":0})") + kExit},
+                      std::pair{"pid_zero",
+                                render_record(RecordType::started, R"({"pid":0})") + kExit},
                       std::pair{"html", std::string("<html></html>")}),
     [](const auto& info) { return std::string(info.param.first); });
 
@@ -128,9 +136,11 @@ TEST(HostileAgent, a_refusal_of_any_size_is_bounded) {
 TEST(HostileAgent, an_endless_stream_of_output_is_held_back_not_kept) {
   class Endless final : public guest::BodySource {
    public:
-    explicit Endless(std::shared_ptr<std::atomic<std::size_t>> made) : made_(std::move(made)), pending_(kStarted) {}
+    explicit Endless(std::shared_ptr<std::atomic<std::size_t>> made)
+        : made_(std::move(made)), pending_(kStarted) {}
     std::size_t read(std::span<std::uint8_t> out, bool&) override {
-      while (pending_.size() < out.size()) pending_ += render_record(RecordType::out, std::string(16000, 'x'));
+      while (pending_.size() < out.size())
+        pending_ += render_record(RecordType::out, std::string(16000, 'x'));
       const std::size_t count = pending_.copy(reinterpret_cast<char*>(out.data()), out.size());
       pending_.erase(0, count);
       *made_ += count;
@@ -151,16 +161,18 @@ TEST(HostileAgent, an_endless_stream_of_output_is_held_back_not_kept) {
   EXPECT_LE(*made, 2 * driver::kStreamWindow);
 }
 
-// Agents that do not speak HTTP/2: `bytes` go out to whoever connects, then the socket is held or closed.
+// Agents that do not speak HTTP/2: `bytes` go out to whoever connects, then the socket is held or
+// closed.
 class Mute {
  public:
-  Mute(std::string bytes, bool close) : thread_([this, bytes, close] {
-    Fd peer(::accept(listener_.get(), nullptr, nullptr));
-    ::send(peer.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (close) peer.reset();
-    std::uint64_t ignored = 0;
-    CHECK(::read(stop_.get(), &ignored, sizeof ignored) == sizeof ignored);
-  }) {}
+  Mute(std::string bytes, bool close)
+      : thread_([this, bytes, close] {
+          Fd peer(::accept(listener_.get(), nullptr, nullptr));
+          ::send(peer.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+          if (close) peer.reset();
+          std::uint64_t ignored = 0;
+          CHECK(::read(stop_.get(), &ignored, sizeof ignored) == sizeof ignored);
+        }) {}
   ~Mute() {
     const std::uint64_t one = 1;
     CHECK(::write(stop_.get(), &one, sizeof one) == sizeof one);
@@ -180,14 +192,20 @@ class Mute {
   std::thread thread_;
 };
 
-TEST(HostileAgent, silence_ends_at_the_deadline) { EXPECT_EQ(Mute("", false).connect(200ms), Code::timed_out); }
-TEST(HostileAgent, a_closed_connection_ends_at_once) { EXPECT_EQ(Mute("", true).connect(60s), Code::unavailable); }
+TEST(HostileAgent, silence_ends_at_the_deadline) {
+  EXPECT_EQ(Mute("", false).connect(200ms), Code::timed_out);
+}
+TEST(HostileAgent, a_closed_connection_ends_at_once) {
+  EXPECT_EQ(Mute("", true).connect(60s), Code::unavailable);
+}
 TEST(HostileAgent, another_protocol_ends_at_once) {
-  EXPECT_EQ(Mute("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", false).connect(60s), Code::unavailable);
+  EXPECT_EQ(Mute("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", false).connect(60s),
+            Code::unavailable);
 }
 TEST(HostileAgent, nobody_there_is_unavailable) {
   boost::asio::io_context context;
-  const auto connected = await_on(context, driver::AgentClient::connect("/tmp/sallyport-nobody/agent.sock", 60s));
+  const auto connected =
+      await_on(context, driver::AgentClient::connect("/tmp/sallyport-nobody/agent.sock", 60s));
   ASSERT_FALSE(connected);
   EXPECT_EQ(connected.error().code, Code::unavailable);
 }

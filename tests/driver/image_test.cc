@@ -52,7 +52,8 @@ TEST_F(Images, names_cannot_leave_the_folder) {
   for (const char* name : {"", "..", "../x", "a/b", ".lock", ".building-x", "-x", "A", "a b"}) {
     EXPECT_EQ(load_image(state, name).error().code, Code::invalid) << name;
     EXPECT_EQ(remove_image(state, name).error().code, Code::invalid) << name;
-    EXPECT_EQ(build_image(state, name, [](const std::string&) {}).error().code, Code::invalid) << name;
+    EXPECT_EQ(build_image(state, name, [](const std::string&) {}).error().code, Code::invalid)
+        << name;
   }
 }
 
@@ -62,7 +63,8 @@ TEST_F(Images, one_that_was_cut_short_is_not_used) {
 }
 
 TEST_F(Images, odd_descriptions_are_errors) {
-  for (const char* text : {"", "[]", "{}", R"({"name":1})", R"({"name":"base","digest":"x","size":"5"})"}) {
+  for (const char* text :
+       {"", "[]", "{}", R"({"name":1})", R"({"name":"base","digest":"x","size":"5"})"}) {
     put("base", text);
     EXPECT_FALSE(load_image(state, "base")) << text;
   }

@@ -13,11 +13,20 @@ namespace sallyport::driver {
 namespace {
 
 OciMachine big_machine() {
-  return {.cpus = 16, .cgroup2 = true, .limits_swap = true, .limits_cpuset = true, .max_open_files = 4096,
-          .tun = "/run/tun", .fuse = {}};
+  return {.cpus = 16,
+          .cgroup2 = true,
+          .limits_swap = true,
+          .limits_cpuset = true,
+          .max_open_files = 4096,
+          .tun = "/run/tun",
+          .fuse = {}};
 }
 OciSpec spec() {
-  return {.hostname = "web", .root = "/run/x/root", .agent = "/run/agent", .cgroup = "/sallyport/sbx_1", .slot = 3,
+  return {.hostname = "web",
+          .root = "/run/x/root",
+          .agent = "/run/agent",
+          .cgroup = "/sallyport/sbx_1",
+          .slot = 3,
           .resources = {.vcpus = 2, .memory_bytes = 1U << 30, .max_pids = 77},
           .resolvers = {*Address::parse("10.209.0.25"), *Address::parse("fd53::1")}};
 }
@@ -25,7 +34,8 @@ json::object config() { return oci_config(spec(), big_machine()); }
 std::set<std::string> names(const json::value& list, const char* field = nullptr) {
   std::set<std::string> out;
   for (const auto& item : list.as_array()) {
-    out.emplace(field == nullptr ? std::string_view(item.as_string()) : std::string_view(item.at(field).as_string()));
+    out.emplace(field == nullptr ? std::string_view(item.as_string())
+                                 : std::string_view(item.at(field).as_string()));
   }
   return out;
 }
@@ -44,7 +54,8 @@ TEST(OciConfig, root_inside_is_nobody_outside_and_slots_do_not_overlap) {
 
 TEST(OciConfig, every_namespace_is_new) {
   const json::value list = config().at("linux").at("namespaces");
-  EXPECT_EQ(names(list, "type"), (std::set<std::string>{"user", "network", "pid", "ipc", "uts", "mount", "cgroup"}));
+  EXPECT_EQ(names(list, "type"),
+            (std::set<std::string>{"user", "network", "pid", "ipc", "uts", "mount", "cgroup"}));
   for (const auto& item : list.as_array()) EXPECT_FALSE(item.as_object().contains("path"));
 }
 
@@ -55,10 +66,12 @@ TEST(OciConfig, SB_002_sudo_is_possible_and_capabilities_do_not_pass_to_ubuntu) 
   EXPECT_TRUE(process.at("capabilities").at("inheritable").as_array().empty());
   EXPECT_TRUE(process.at("capabilities").at("ambient").as_array().empty());
   const auto bounding = names(process.at("capabilities").at("bounding"));
-  for (const char* wanted : {"CAP_SETUID", "CAP_SETGID", "CAP_NET_ADMIN", "CAP_SYS_ADMIN", "CAP_SYS_CHROOT"}) {
+  for (const char* wanted :
+       {"CAP_SETUID", "CAP_SETGID", "CAP_NET_ADMIN", "CAP_SYS_ADMIN", "CAP_SYS_CHROOT"}) {
     EXPECT_TRUE(bounding.contains(wanted)) << wanted;
   }
-  for (const char* not_wanted : {"CAP_SYS_MODULE", "CAP_SYS_RAWIO", "CAP_SYS_TIME", "CAP_SYS_BOOT", "CAP_SYSLOG", "CAP_BPF"}) {
+  for (const char* not_wanted : {"CAP_SYS_MODULE", "CAP_SYS_RAWIO", "CAP_SYS_TIME", "CAP_SYS_BOOT",
+                                 "CAP_SYSLOG", "CAP_BPF"}) {
     EXPECT_FALSE(bounding.contains(not_wanted)) << not_wanted;
   }
 }
@@ -90,8 +103,10 @@ TEST(OciConfig, limits_that_the_machine_cannot_count_are_left_out) {
 TEST(OciConfig, open_files_stay_below_what_we_may_give) {
   const json::value process = config().at("process");
   for (const auto& limit : process.at("rlimits").as_array()) {
-    if (limit.at("type").as_string() == "RLIMIT_NOFILE") EXPECT_EQ(limit.at("hard").to_number<int>(), 4096);
-    if (limit.at("type").as_string() == "RLIMIT_CORE") EXPECT_EQ(limit.at("hard").to_number<int>(), 1);
+    if (limit.at("type").as_string() == "RLIMIT_NOFILE")
+      EXPECT_EQ(limit.at("hard").to_number<int>(), 4096);
+    if (limit.at("type").as_string() == "RLIMIT_CORE")
+      EXPECT_EQ(limit.at("hard").to_number<int>(), 1);
   }
 }
 
@@ -135,18 +150,40 @@ class Calls : public ::testing::Test {
 };
 
 TEST_F(Calls, dangerous_ones_are_not_allowed) {
-  for (const char* call : {"bpf", "perf_event_open", "kexec_load", "kexec_file_load", "init_module", "finit_module",
-                           "delete_module", "keyctl", "add_key", "request_key", "userfaultfd", "io_uring_setup",
-                           "io_uring_enter", "io_uring_register", "open_by_handle_at", "syslog", "swapon", "acct", "iopl", "ioperm",
-                           "modify_ldt", "settimeofday", "clock_settime", "personality", "socket"}) {
+  for (const char* call : {"bpf",
+                           "perf_event_open",
+                           "kexec_load",
+                           "kexec_file_load",
+                           "init_module",
+                           "finit_module",
+                           "delete_module",
+                           "keyctl",
+                           "add_key",
+                           "request_key",
+                           "userfaultfd",
+                           "io_uring_setup",
+                           "io_uring_enter",
+                           "io_uring_register",
+                           "open_by_handle_at",
+                           "syslog",
+                           "swapon",
+                           "acct",
+                           "iopl",
+                           "ioperm",
+                           "modify_ldt",
+                           "settimeofday",
+                           "clock_settime",
+                           "personality",
+                           "socket"}) {
     EXPECT_NE(verdict(call), "SCMP_ACT_ALLOW") << call;
   }
   EXPECT_EQ(seccomp_profile().at("defaultAction").as_string(), "SCMP_ACT_ERRNO");
 }
 
 TEST_F(Calls, what_sudo_apt_and_engines_need_is_allowed) {
-  for (const char* call : {"execve", "clone", "clone3", "setresuid", "setgroups", "mount", "umount2", "pivot_root", "unshare",
-                           "setns", "chroot", "ptrace", "seccomp", "mknod", "fanotify_init", "openat2", "close_range"}) {
+  for (const char* call : {"execve", "clone", "clone3", "setresuid", "setgroups", "mount",
+                           "umount2", "pivot_root", "unshare", "setns", "chroot", "ptrace",
+                           "seccomp", "mknod", "fanotify_init", "openat2", "close_range"}) {
     EXPECT_EQ(verdict(call), "SCMP_ACT_ALLOW") << call;
   }
 }
@@ -154,7 +191,7 @@ TEST_F(Calls, what_sudo_apt_and_engines_need_is_allowed) {
 TEST_F(Calls, no_name_has_two_verdicts) {
   std::set<std::string> seen;
   const json::value calls = seccomp_profile().at("syscalls");
-    for (const auto& rule : calls.as_array()) {
+  for (const auto& rule : calls.as_array()) {
     if (rule.as_object().contains("args")) continue;
     for (const auto& name : names(rule.at("names"))) EXPECT_TRUE(seen.insert(name).second) << name;
   }
@@ -163,8 +200,10 @@ TEST_F(Calls, no_name_has_two_verdicts) {
 TEST_F(Calls, only_five_socket_families_are_allowed) {
   std::set<int> allowed;
   const json::value calls = seccomp_profile().at("syscalls");
-    for (const auto& rule : calls.as_array()) {
-    if (!names(rule.at("names")).contains("socket") || rule.at("action").as_string() != "SCMP_ACT_ALLOW") continue;
+  for (const auto& rule : calls.as_array()) {
+    if (!names(rule.at("names")).contains("socket") ||
+        rule.at("action").as_string() != "SCMP_ACT_ALLOW")
+      continue;
     EXPECT_EQ(rule.at("args").at(0).at("op").as_string(), "SCMP_CMP_EQ");
     allowed.insert(rule.at("args").at(0).at("value").to_number<int>());
   }

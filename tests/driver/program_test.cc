@@ -20,7 +20,8 @@ struct Heard {
 
 TEST(Program, output_comes_line_by_line_from_both_streams) {
   Heard heard;
-  EXPECT_TRUE(run_program({.argv = {"sh", "-c", "echo one; echo two >&2; printf three"}, .line = heard.ear()}));
+  EXPECT_TRUE(run_program(
+      {.argv = {"sh", "-c", "echo one; echo two >&2; printf three"}, .line = heard.ear()}));
   EXPECT_EQ(heard.lines, (std::vector<std::string>{"one", "two", "three"}));
 }
 
@@ -45,7 +46,8 @@ TEST(Program, too_long_is_killed) {
 
 TEST(Program, a_child_that_keeps_the_output_open_is_not_waited_for) {
   Heard heard;
-  EXPECT_TRUE(run_program({.argv = {"sh", "-c", "sleep 5 & echo done"}, .limit = 60s, .line = heard.ear()}));
+  EXPECT_TRUE(run_program(
+      {.argv = {"sh", "-c", "sleep 5 & echo done"}, .limit = 60s, .line = heard.ear()}));
   EXPECT_EQ(heard.lines, std::vector<std::string>{"done"});
 }
 
@@ -55,7 +57,9 @@ TEST(Program, no_descriptor_is_inherited_but_the_passed_one) {
   const Fd read_end(ends[0]);
   Fd write_end(ends[1]);
   Heard heard;
-  EXPECT_TRUE(run_program({.argv = {"sh", "-c", "ls /proc/$$/fd; echo passed >&3"}, .line = heard.ear(), .pass_fd = write_end.get()}));
+  EXPECT_TRUE(run_program({.argv = {"sh", "-c", "ls /proc/$$/fd; echo passed >&3"},
+                           .line = heard.ear(),
+                           .pass_fd = write_end.get()}));
   EXPECT_EQ(heard.lines, (std::vector<std::string>{"0", "1", "2", "3"}));
   write_end.reset();
   char text[16] = {};

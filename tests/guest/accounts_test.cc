@@ -56,7 +56,9 @@ TEST(Accounts, a_passwd_cut_anywhere_never_gives_another_account) {
   for (std::size_t length = 0; length <= whole.size(); ++length) {
     const std::string cut(whole.substr(0, length));
     const auto account = find_account(cut, kGroup, "ubuntu");
-    if (account) EXPECT_TRUE(account->uid == 1000 || std::to_string(1000).starts_with(std::to_string(account->uid)));
+    if (account)
+      EXPECT_TRUE(account->uid == 1000 ||
+                  std::to_string(1000).starts_with(std::to_string(account->uid)));
     EXPECT_FALSE(find_account(cut, kGroup, "root"));
   }
 }

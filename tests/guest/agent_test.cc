@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real agent as a child of the test, spoken to by the real client. What needs a container is in tests/driver.
+// The real agent as a child of the test, spoken to by the real client. What needs a container is in
+// tests/driver.
 #include <gtest/gtest.h>
 #include <pwd.h>
 
@@ -24,7 +25,11 @@ std::string me() { return ::getpwuid(::geteuid())->pw_name; }
 class Agent : public ::testing::Test {
  protected:
   StartRequest shell(const std::string& script) {
-    return {.command = "sh", .args = {"-c", script}, .cwd = "/", .env = {{"PATH", "/usr/bin:/bin"}}, .user = me()};
+    return {.command = "sh",
+            .args = {"-c", script},
+            .cwd = "/",
+            .env = {{"PATH", "/usr/bin:/bin"}},
+            .user = me()};
   }
   Ran sh(const std::string& script) { return agent.run(shell(script)); }
   std::unique_ptr<driver::AgentCommand> start(StartRequest request) {
@@ -75,7 +80,8 @@ TEST_F(Agent, runs_a_command_with_arguments_and_both_streams) {
 }
 
 TEST_F(Agent, arguments_are_passed_as_they_are_without_a_shell) {
-  const Ran ran = agent.run({.command = "printf", .args = {"[%s]", "a b", "", "$HOME", "*"}, .cwd = "/", .user = me()});
+  const Ran ran = agent.run(
+      {.command = "printf", .args = {"[%s]", "a b", "", "$HOME", "*"}, .cwd = "/", .user = me()});
   EXPECT_EQ(ran.out, "[a b][][$HOME][*]");
 }
 
@@ -160,8 +166,9 @@ TEST_F(Agent, R_102_a_background_child_holds_back_neither_the_exit_code_nor_the_
 //
 TEST_F(Agent, R_102_a_background_child_that_writes_on_is_not_broken_by_the_closed_stream) {
   const std::string mark = agent.socket_path() + ".mark";
-  const Ran ran = sh("( for i in 1 2 3 4 5 6 7 8; do head -c 100000 /dev/zero || exit 1; sleep 0.05; done; : >" + mark +
-                     " ) & exit 4");
+  const Ran ran = sh(
+      "( for i in 1 2 3 4 5 6 7 8; do head -c 100000 /dev/zero || exit 1; sleep 0.05; done; : >" +
+      mark + " ) & exit 4");
   EXPECT_EQ(ran.exit.code, 4);
   EXPECT_TRUE(eventually([&] { return std::filesystem::exists(mark); }));
   std::filesystem::remove(mark);
@@ -197,12 +204,15 @@ TEST_F(Agent, R_104_output_is_byte_exact_and_comes_before_the_exit) {
 
 //
 TEST_F(Agent, R_104_streams_mixed_and_large_arrive_whole) {
-  const Ran ran = sh("head -c 4194304 /dev/zero | tr '\\0' a; head -c 1048576 /dev/zero | tr '\\0' b >&2; printf z");
+  const Ran ran =
+      sh("head -c 4194304 /dev/zero | tr '\\0' a; head -c 1048576 /dev/zero | tr '\\0' b >&2; "
+         "printf z");
   EXPECT_EQ(ran.out, std::string(4194304, 'a') + "z");
   EXPECT_EQ(ran.err, std::string(1048576, 'b'));
 }
 
-// a reader that waits holds the writer, loses nothing, and does not hold up another command.
+// a reader that waits holds the writer, loses nothing, and does not hold up another
+// command.
 TEST_F(Agent, R_104_a_slow_reader_gets_everything_and_holds_up_nobody_else) {
   auto slow = start(shell("head -c 20000000 /dev/zero; exit 5"));
   const auto held = start(shell("yes"));  // never read at all
@@ -268,20 +278,22 @@ TEST_P(TimedOut, R_107_the_whole_tree_is_gone) {
   EXPECT_TRUE(nothing_left());
 }
 
-INSTANTIATE_TEST_SUITE_P(Trees, TimedOut,
-                         ::testing::Values(Tree{"child", "sleep 300 & wait"},
-                                           Tree{"ignores_term", "trap '' TERM INT HUP; sleep 300 & wait; sleep 300"},
-                                           Tree{"session", "setsid sleep 300 & setsid setsid sleep 301 & wait"},
-                                           Tree{"double_fork", "(setsid sh -c 'sleep 300 & sleep 301 &' &) ; sleep 302"},
-                                           Tree{"pipeline", "sleep 300 | sleep 301 | cat"},
-                                           Tree{"stopped", "kill -STOP $$"},
-                                           Tree{"forking", "while :; do sleep 300 & sleep 0.01; done"}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Trees, TimedOut,
+    ::testing::Values(Tree{"child", "sleep 300 & wait"},
+                      Tree{"ignores_term", "trap '' TERM INT HUP; sleep 300 & wait; sleep 300"},
+                      Tree{"session", "setsid sleep 300 & setsid setsid sleep 301 & wait"},
+                      Tree{"double_fork", "(setsid sh -c 'sleep 300 & sleep 301 &' &) ; sleep 302"},
+                      Tree{"pipeline", "sleep 300 | sleep 301 | cat"},
+                      Tree{"stopped", "kill -STOP $$"},
+                      Tree{"forking", "while :; do sleep 300 & sleep 0.01; done"}),
+    [](const auto& info) { return info.param.name; });
 
 // the parent is gone long before, its grandchild in another session is still known.
 TEST_F(Agent, R_107_kill_reaches_double_forked_daemons) {
-  auto command = start(shell("setsid sh -c 'setsid sleep 300 >/dev/null 2>&1 & setsid sleep 301 >/dev/null 2>&1 &'; "
-                             "echo ready; sleep 302"));
+  auto command = start(
+      shell("setsid sh -c 'setsid sleep 300 >/dev/null 2>&1 & setsid sleep 301 >/dev/null 2>&1 &'; "
+            "echo ready; sleep 302"));
   first_line(*command);
   EXPECT_GE(guest::descendants(agent.pid()).size(), 3U);
   EXPECT_TRUE(agent.await(agent.client->kill(command->pid(), SIGKILL)));
@@ -290,7 +302,8 @@ TEST_F(Agent, R_107_kill_reaches_double_forked_daemons) {
 }
 
 TEST_F(Agent, a_signal_other_than_kill_is_delivered_and_can_be_handled) {
-  auto command = start(shell("trap 'echo got; exit 9' TERM; echo ready; while :; do sleep 0.05; done"));
+  auto command =
+      start(shell("trap 'echo got; exit 9' TERM; echo ready; while :; do sleep 0.05; done"));
   first_line(*command);
   EXPECT_TRUE(agent.await(agent.client->kill(command->pid(), SIGTERM)));
   const Ran ran = agent.await(collect(*command));
@@ -308,7 +321,8 @@ TEST_F(Agent, killing_what_is_gone_is_not_found) {
 
 // a fork bomb of bounded size against the stop-then-kill rounds.
 TEST_F(Agent, R_107_a_fork_bomb_is_ended) {
-  auto request = shell("ulimit -u 100000; i=0; f() { while [ $i -lt 9 ]; do i=$((i+1)); f & done; sleep 300; }; f");
+  auto request = shell(
+      "ulimit -u 100000; i=0; f() { while [ $i -lt 9 ]; do i=$((i+1)); f & done; sleep 300; }; f");
   request.timeout_ms = 300;
   EXPECT_EQ(agent.run(request).exit.code, 137);
   EXPECT_TRUE(nothing_left());
@@ -327,7 +341,8 @@ TEST_F(Agent, R_108_orphans_are_reaped_and_the_next_command_works) {
 // SB-070 in part: another account's identity, groups and the right to reopen its own streams.
 TEST_F(Agent, SB_070_a_command_runs_as_its_account_only) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
-  auto request = shell("id -u; id -g; id -G; echo reopened >/dev/stderr; cat /proc/self/status | grep CapEff");
+  auto request =
+      shell("id -u; id -g; id -G; echo reopened >/dev/stderr; cat /proc/self/status | grep CapEff");
   request.user = "nobody";
   const Ran ran = agent.run(request);
   const passwd* nobody = ::getpwnam("nobody");
@@ -347,10 +362,12 @@ TEST_F(Agent, SB_008_root_has_the_variables_that_sudo_sets) {
 }
 
 TEST_F(Agent, no_descriptor_and_no_blocked_signal_of_the_agent_is_inherited) {
-  const Ran ran = agent.run({.command = "cat", .args = {"/proc/self/status"}, .cwd = "/", .user = me()});
+  const Ran ran =
+      agent.run({.command = "cat", .args = {"/proc/self/status"}, .cwd = "/", .user = me()});
   EXPECT_NE(ran.out.find("SigBlk:\t0000000000000000\n"), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("SigIgn:\t0000000000000000\n"), std::string::npos) << ran.out;
-  EXPECT_EQ(agent.run({.command = "ls", .args = {"/proc/self/fd"}, .cwd = "/", .user = me()}).out, "0\n1\n2\n3\n");
+  EXPECT_EQ(agent.run({.command = "ls", .args = {"/proc/self/fd"}, .cwd = "/", .user = me()}).out,
+            "0\n1\n2\n3\n");
 }
 
 TEST_F(Agent, many_commands_at_once) {
@@ -365,9 +382,12 @@ TEST_F(Agent, processes_are_bounded_and_the_refusal_is_clear) {
   std::vector<std::unique_ptr<driver::AgentCommand>> all;
   std::string refusal;
   while (refusal.empty() && all.size() < 2000) {
-    auto command = agent.await(agent.client->start({.command = "sleep", .args = {"300"}, .cwd = "/", .user = me()}));
-    if (command) all.push_back(std::move(*command));
-    else refusal = command.error().message;
+    auto command = agent.await(
+        agent.client->start({.command = "sleep", .args = {"300"}, .cwd = "/", .user = me()}));
+    if (command)
+      all.push_back(std::move(*command));
+    else
+      refusal = command.error().message;
   }
   EXPECT_EQ(refusal, "too many processes");
   EXPECT_EQ(all.size(), 512U);
@@ -375,7 +395,8 @@ TEST_F(Agent, processes_are_bounded_and_the_refusal_is_clear) {
 
 TEST_F(Agent, shutdown_ends_commands_politely_then_surely_and_then_the_agent) {
   const std::string mark = agent.socket_path() + ".mark";
-  auto polite = start(shell("trap ': >" + mark + "; exit 0' TERM; echo ready; while :; do sleep 0.02; done"));
+  auto polite =
+      start(shell("trap ': >" + mark + "; exit 0' TERM; echo ready; while :; do sleep 0.02; done"));
   auto stubborn = start(shell("trap '' TERM; echo ready; while :; do sleep 0.02; done"));
   first_line(*polite);
   first_line(*stubborn);

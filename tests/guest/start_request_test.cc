@@ -39,13 +39,16 @@ class RefusedStart : public ::testing::TestWithParam<std::pair<const char*, cons
 TEST_P(RefusedStart, names_the_field) {
   const auto parsed = parse_start_request(GetParam().first);
   ASSERT_FALSE(parsed);
-  EXPECT_NE(parsed.error().message.find(GetParam().second), std::string::npos) << parsed.error().message;
+  EXPECT_NE(parsed.error().message.find(GetParam().second), std::string::npos)
+      << parsed.error().message;
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Bodies, RefusedStart,
-    ::testing::Values(std::pair{"[]", "$"}, std::pair{R"({})", "command"}, std::pair{R"({"command":""})", "command"},
-                      std::pair{R"({"command":1})", "command"}, std::pair{R"({"command":"a\u0000b"})", "command"},
+    ::testing::Values(std::pair{"[]", "$"}, std::pair{R"({})", "command"},
+                      std::pair{R"({"command":""})", "command"},
+                      std::pair{R"({"command":1})", "command"},
+                      std::pair{R"({"command":"a\u0000b"})", "command"},
                       std::pair{R"({"command":"a","args":"x"})", "args"},
                       std::pair{R"({"command":"a","args":[1]})", "args"},
                       std::pair{R"({"command":"a","env":[]})", "env"},

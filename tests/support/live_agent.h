@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sandbox-agent as an ordinary child process (no container) and a client on it, with verbs for tests.
+// A sandbox-agent as an ordinary child process (no container) and a client on it, with verbs for
+// tests.
 #pragma once
 
 #include <signal.h>
@@ -64,7 +65,8 @@ inline boost::asio::awaitable<Ran> collect(driver::AgentCommand& command) {
   }
 }
 
-inline boost::asio::awaitable<Ran> start_and_collect(driver::AgentClient& client, guest::StartRequest request) {
+inline boost::asio::awaitable<Ran> start_and_collect(driver::AgentClient& client,
+                                                     guest::StartRequest request) {
   auto command = co_await client.start(std::move(request));
   if (!command) co_return Ran{.error = command.error().message, .code = command.error().code};
   auto& running = **command;
@@ -118,7 +120,9 @@ class LiveAgent {
   T await(boost::asio::awaitable<T> work) {
     return await_on(context, std::move(work));
   }
-  Ran run(guest::StartRequest request) { return await(start_and_collect(*client, std::move(request))); }
+  Ran run(guest::StartRequest request) {
+    return await(start_and_collect(*client, std::move(request)));
+  }
   int wait_for_end() {
     int status = 0;
     ::waitpid(std::exchange(pid_, 0), &status, 0);
