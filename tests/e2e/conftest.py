@@ -62,6 +62,7 @@ def shared(node):
             made.append(node.create(policy))
         else:
             made[0].set_policy(policy)
+            made[0].forget_egress()
         return made[0]
 
     yield with_policy

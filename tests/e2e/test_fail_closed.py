@@ -22,7 +22,9 @@ def test_nothing_passes(shared, node, policy):
     box = shared(policy)
     for address in ("198.18.0.10", "2001:db8::10"):
         assert box.tool("hello", address=address, name="allowed.example")["outcome"] in ("alert", "reset", "closed", "refused")
-        assert box.tool("tcp", address=address, port=80, text="GET / HTTP/1.0\r\n\r\n")["outcome"] in ("reset", "closed", "refused")
+        assert box.tool("tcp", address=address, port=3306, text="x")["outcome"] in ("reset", "closed", "refused")
+        met = box.tool("tcp", address=address, port=80, text="GET / HTTP/1.0\r\n\r\n", expect=12)
+        assert met["text"].startswith("HTTP/1.1 403"), "the firewall's own answer (D-06)"
         assert box.tool("udp", address=address, port=443)["outcome"] in ("refused", "unreachable")
     for name in ("allowed.example", "secret.evil.test"):
         for options in ((), ("+tcp",)):

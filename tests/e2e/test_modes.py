@@ -77,7 +77,7 @@ def test_what_a_policy_does_not_allow_is_denied(shared):
     box = shared(domains("allowed.example"))
     assert has_network(box)
     assert box.curl("https://denied.example/").code != 0
-    assert box.tool("tcp", address="198.18.0.11", port=3306)["outcome"] != "reply"
+    assert box.tool("tcp", address="198.18.0.11", port=3306, text="x")["outcome"] != "reply"
 
 
 # FW-008 R-096
@@ -118,7 +118,7 @@ def test_the_same_policy_again_restores_access(shared):
 # FW-012 FW-014 FW-030 D-16
 def test_an_attached_private_network_needs_the_policy_as_well(sandbox):
     box = sandbox(ALLOW_ALL, networkId="corp")
-    reach = lambda: box.tool("tcp", address="10.77.0.10", port=3306)["outcome"]  # noqa: E731
+    reach = lambda: box.tool("tcp", address="10.77.0.10", port=3306, text="x")["outcome"]  # noqa: E731
     assert reach() == "reply"
     box.set_policy(DENY_ALL)
     assert reach() != "reply"
@@ -131,7 +131,7 @@ def test_an_attached_private_network_needs_the_policy_as_well(sandbox):
 # D-16 SB-034
 def test_a_private_network_that_is_not_attached_is_closed(shared):
     for policy in (ALLOW_ALL, ranges("10.0.0.0/8")):
-        assert shared(policy).tool("tcp", address="10.77.0.10", port=3306)["outcome"] != "reply"
+        assert shared(policy).tool("tcp", address="10.77.0.10", port=3306, text="x")["outcome"] != "reply"
 
 
 # FW-013 D-15 R-094
@@ -159,7 +159,7 @@ def test_every_order_of_modes_takes_full_effect(shared):
     def seen():
         return (box.tool("hello", address="198.18.0.10", name="allowed.example")["outcome"] == "served",
                 box.tool("hello", address="198.18.0.11", name="other.example")["outcome"] == "served",
-                box.tool("tcp", address="198.18.0.30", port=3306)["outcome"] == "reply",
+                box.tool("tcp", address="198.18.0.30", port=3306, text="x")["outcome"] == "reply",
                 box.tool("dns", name="denied.example")["rcode"] == 0)
 
     for first, second in itertools.permutations(kinds, 2):

@@ -9,8 +9,8 @@ CLOSED = ("refused", "reset", "closed", "unreachable", "timeout")
 
 
 # FW-180
-def test_root_inside_sees_no_firewall_to_change(shared, node):
-    box = shared(domains("allowed.example"))
+def test_root_inside_sees_no_firewall_to_change(sandbox, node):
+    box = sandbox(domains("allowed.example"))
     box.sh("ip route replace default via 198.18.0.1 dev eth0 onlink; nft flush ruleset; iptables -F; ip link set eth0 promisc on;"
            "sysctl -w net.ipv4.ip_forward=1", sudo=True)
     assert box.tool("hello", address="198.18.66.6", name="denied.example", timeout=3)["outcome"] != "served"
@@ -112,8 +112,8 @@ def test_ipv4_inside_ipv6_and_special_addresses_are_closed(shared, node, address
 
 
 #
-def test_the_guests_own_ipv6_addresses_and_routes_lead_nowhere(shared, node):
-    box = shared(domains("allowed.example"))
+def test_the_guests_own_ipv6_addresses_and_routes_lead_nowhere(sandbox, node):
+    box = sandbox(domains("allowed.example"))
     box.sh("ip -6 addr add 2001:db8:77::1/64 dev eth0 nodad; ip -6 addr add fd53:616c:6c79:999::2/64 dev eth0 nodad;"
            "for s in 2001:db8:77::1 fd53:616c:6c79:999::2; do for p in 22 443; do"
            " python3 -c \"import socket; s=socket.socket(10,1); s.settimeout(1); s.bind(('$s',0)); s.connect(('2001:db8:66::6',$p))\";"

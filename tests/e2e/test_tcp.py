@@ -73,7 +73,7 @@ def test_one_sandbox_cannot_starve_another(sandbox):
     greedy, other = sandbox(domains("*")), sandbox(domains("allowed.example"))
     other.equip()
     greedy.equip()
-    flood = greedy.start("python3", "/tmp/tools.py", "many", '{"address": "%s", "port": 7003, "count": 900, "hold": 2}' % ODD)
+    flood = greedy.start("python3", "/tmp/tools.py", "many", '{"address": "%s", "port": 7, "count": 900, "hold": 2}' % ODD)
     for _ in range(5):
         assert other.fetch("https://allowed.example/")["sni"] == "allowed.example"
     flood.wait()

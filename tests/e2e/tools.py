@@ -25,7 +25,7 @@ def outcome_of(error):
     number = getattr(error, "errno", None)
     if number == errno.ECONNREFUSED:
         return "refused"
-    if number in (errno.ECONNRESET, errno.EPIPE):
+    if number in (errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN):
         return "reset"
     if number in (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES, errno.EPERM, errno.ENONET):
         return "unreachable"
