@@ -76,9 +76,8 @@ class Loop::Handle::State : public std::enable_shared_from_this<State> {
   Task task_;
 };
 
-void Loop::Handle::reset() {
-  if (state_) state_->end();
-  state_.reset();
+void Loop::Handle::end(const std::shared_ptr<State>& state) {
+  if (state) state->end();
 }
 
 Loop::Loop(std::size_t pool_threads) : parts_(std::make_unique<Parts>(pool_threads)) {}
@@ -90,6 +89,7 @@ Loop::~Loop() {
 
 void Loop::run() { parts_->context.run(); }
 void Loop::stop() { parts_->context.stop(); }
+void Loop::join_pool() { parts_->pool.join(); }
 void Loop::post(Task task) { asio::post(parts_->context, std::move(task)); }
 void Loop::offload(Task task) { asio::post(parts_->pool, std::move(task)); }
 

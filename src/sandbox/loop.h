@@ -21,25 +21,34 @@ class Loop {
  public:
   using Task = std::function<void()>;
 
-  // Owns a running timer or a watched descriptor; destroying it (from any thread) ends it. A callback may be running on
-  // the loop meanwhile, therefore callbacks capture shared or weak pointers, never references to what owns the handle.
+  // Owns a running timer or a watched descriptor; destroying, resetting or replacing it ends that. All of it may be done
+  // from any thread, also by two at once. A callback may be running on the loop meanwhile, therefore callbacks capture
+  // shared or weak pointers, never references to what owns the handle.
   class Handle {
    public:
     class State;
     Handle() = default;
     explicit Handle(std::shared_ptr<State> state) : state_(std::move(state)) {}
-    Handle(Handle&&) noexcept = default;
+    Handle(Handle&& other) noexcept : state_(other.take()) {}
     Handle& operator=(Handle&& other) noexcept {
-      reset();
-      state_ = std::move(other.state_);
+      end(swap(other.take()));
       return *this;
     }
     Handle(const Handle&) = delete;
     Handle& operator=(const Handle&) = delete;
-    ~Handle() { reset(); }
-    void reset();
+    ~Handle() { end(take()); }
+    void reset() { end(take()); }
 
    private:
+    static void end(const std::shared_ptr<State>& state);
+    std::shared_ptr<State> take() { return swap(nullptr); }
+    std::shared_ptr<State> swap(std::shared_ptr<State> state) {
+      const std::lock_guard lock(mutex_);
+      state_.swap(state);
+      return state;
+    }
+
+    std::mutex mutex_;
     std::shared_ptr<State> state_;
   };
 
@@ -50,6 +59,9 @@ class Loop {
 
   void run();   // until stop()
   void stop();  // from any thread
+  // Waits until the pool has nothing left to do; what is offloaded later never runs. The loop must still be running, since
+  // work on the pool waits for it.
+  void join_pool();
   void post(Task task);     // run on the loop
   void offload(Task task);  // run on a pool thread
   [[nodiscard]] Handle after(std::chrono::milliseconds delay, Task task);

@@ -177,12 +177,21 @@ Result<> Supervisor::bring_up(const LivePtr& live, policy::PolicyPtr policy, std
   if (Result<> made = make_directory(live->driver.run_dir); !made) return made;
   if (Result<> made = make_directory(live->driver.state_dir); !made) return made;
   steps.done("directories");
-  if (Result<> open = live->gatehouse->open(std::move(policy), version); !open) return open;
-  steps.done("network and firewall");
+  // Router and worker on one side, root file system and container on the other have nothing to do with each other until
+  // the link is attached; that waits for the policy to be in force (FW-008, R-096).
+  std::shared_future<Result<>> opened =
+      std::async(std::launch::async, [&] { return live->gatehouse->open(std::move(policy), version); }).share();
+  DriverSpec spec = live->driver;
+  spec.attach_network = [&](int pid) {
+    if (const Result<>& open = opened.get(); !open) return open;
+    steps.done("driver made, firewall ready");
+    return live->driver.attach_network(pid);
+  };
+  auto running = doors_.driver.start(spec);
+  if (const Result<>& open = opened.get(); !open) return open;  // also when the driver never got to it: it must have ended
   note_processes(live);
-  auto running = doors_.driver.start(live->driver);
   if (!running) return context("driver", running.error());
-  steps.done("driver");
+  steps.done("driver started");
   const auto init = process_id_of(running->pid);
   if (!init) return fail(Code::internal, "driver: the sandbox's first process ended at once");
   live->init = *init;

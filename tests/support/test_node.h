@@ -59,6 +59,7 @@ class TestNode {
   TestNode(const TestNode&) = delete;
   TestNode& operator=(const TestNode&) = delete;
   ~TestNode() {
+    loop.join_pool();  // work that is under way waits for the loop
     loop.stop();
     thread_.join();
   }
