@@ -75,6 +75,7 @@ constexpr std::array kNever = {
 const RangeSet& special() {
   static const RangeSet set = [] {
     std::vector<Cidr> cidrs;
+    cidrs.reserve(kSpecial.size());
     for (const char* text : kSpecial) cidrs.push_back(cidr(text));
     return RangeSet(cidrs);
   }();
@@ -93,6 +94,7 @@ std::vector<Cidr> joined(std::vector<Cidr> a, const std::vector<Cidr>& b) {
 
 std::vector<Span> spans(const std::vector<AddressRange>& ranges) {
   std::vector<Span> result;
+  result.reserve(ranges.size());
   for (const AddressRange& range : ranges)
     result.push_back({to_number(range.first), to_number(range.last)});
   return result;
@@ -162,7 +164,8 @@ void append_carriers(const std::vector<Span>& four, Number prefix, unsigned belo
 
 }  // namespace
 
-Boundary::Boundary(std::vector<Cidr> closed, std::vector<Cidr> opened, std::vector<Cidr> attached)
+Boundary::Boundary(std::vector<Cidr> closed, std::vector<Cidr> opened,
+                   const std::vector<Cidr>& attached)
     : closed_(with_never(std::move(closed))), opened_(joined(std::move(opened), attached)) {}
 
 bool Boundary::admits(const Address& address) const {

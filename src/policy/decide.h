@@ -27,7 +27,7 @@ class Boundary {
   // closed: extra ranges of the operator and the host's own addresses, always win. opened:
   // operator's exceptions to "globally routable only". attached: ranges of the networks attached to
   // this sandbox.
-  Boundary(std::vector<Cidr> closed, std::vector<Cidr> opened, std::vector<Cidr> attached);
+  Boundary(std::vector<Cidr> closed, std::vector<Cidr> opened, const std::vector<Cidr>& attached);
 
   [[nodiscard]] bool admits(const Address& address) const;
   // Every range a sandbox must not reach, as disjoint prefixes, for nftables. Equals !admits()

@@ -28,7 +28,7 @@ std::string quoted(std::string_view text) {
   if (head.size() < text.size()) {
     while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U) --end;
   }
-  return serialize_ascii(json::string(head.data(), end));
+  return serialize_ascii(json::string(head.substr(0, end)));
 }
 
 class Builder {
