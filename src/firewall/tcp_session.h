@@ -78,6 +78,7 @@ class TcpSession final : public Gate::Flow {
   policy::Flow flow_;
   State state_ = State::undecided;
   bool by_address_ = false;  // the guest's own destination was dialled
+  std::vector<Endpoint> trying_;  // what is being dialled for a name; record_.dialled says which one answered
   bool line_due_ = true;
   Opening opening_;
   AuditRecord record_;

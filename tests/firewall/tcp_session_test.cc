@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// One connection, step by step (ARCHITECTURE.md). A name in these tests is a sentence of docs/policy.md.
+// One connection, step by step (ARCHITECTURE.md). A name in these tests is a sentence of
+// docs/policy.md.
 #include "firewall/session_fixture.h"
 
 namespace sallyport::firewall {
 namespace {
 
+using test::text;
 using testing::HasSubstr;
 using testing::StartsWith;
-using test::text;
 
 class Session : public test::SessionFixture {};
 
@@ -145,8 +146,8 @@ TEST_F(Session, plain_http_gets_a_403_that_says_why) {
 // FW-083, FW-107, R-009, R-090
 TEST_F(Session, bytes_that_are_not_tls_get_an_rst) {
   apply(R"({"allow":["allowed.example"]})");
-  for (const std::string& bytes : {std::string("SSH-2.0-x\r\n"), std::string("EHLO x\r\n"), std::string("\x80\x2e\x01\x03\x01", 5),
-                                  test::pattern(64, 9)}) {
+  for (const std::string& bytes : {std::string("SSH-2.0-x\r\n"), std::string("EHLO x\r\n"),
+                                   std::string("\x80\x2e\x01\x03\x01", 5), test::pattern(64, 9)}) {
     connect();
     ASSERT_TRUE(send_all(guest, bytes));
     const auto got = receive(guest);
@@ -169,7 +170,8 @@ TEST_F(Session, tls_without_a_name_is_denied_where_only_names_are_allowed) {
 }
 
 // FW-084, FW-106, R-007
-TEST_F(Session, under_a_catch_all_a_connection_without_a_name_passes_unmodified_to_its_own_destination) {
+TEST_F(Session,
+       under_a_catch_all_a_connection_without_a_name_passes_unmodified_to_its_own_destination) {
   apply(R"({"allow":["*","other.example"]})");
   connect();
   const std::string bytes = test::record(test::Hello().message());
@@ -214,7 +216,8 @@ TEST_F(Session, an_allowed_range_passes_whatever_the_name_is) {
   EXPECT_TRUE(resolver.asked.empty());
 }
 
-// FW-005, FW-060: a client that waits for its server to speak is refused as fast as one that speaks.
+// FW-005, FW-060: a client that waits for its server to speak is refused as fast as one that
+// speaks.
 TEST_F(Session, under_deny_all_a_silent_client_is_refused_after_the_grace) {
   connect();
   EXPECT_EQ(receive(guest).error, ECONNRESET);
@@ -296,7 +299,27 @@ TEST_F(Session, an_open_connection_into_a_range_that_is_now_denied_is_cut) {
   EXPECT_EQ(apply(R"({"allow":["allowed.example"],"subnets":{"deny":["198.18.0.1/32"]}})").cut, 1U);
 }
 
-// I2: it was admitted by its address and brought a name that was never checked against that address.
+// R-094: an attempt to connect is under way when its address becomes denied; it must not go on
+// trying.
+TEST_F(Session, a_connection_that_is_being_dialled_into_a_range_that_is_now_denied_is_cut) {
+  apply(R"({"allow":["allowed.example"]})");
+  const test::LoopbackListener full = test::listen_loopback(0, "198.18.0.1");
+  const Fd first = test::connect_loopback(
+      full.endpoint);  // fills the accept queue: who comes now gets no answer
+  connect(Endpoint{*Address::parse("198.18.0.2"), full.endpoint.port});
+  ASSERT_TRUE(send_all(guest, hello("allowed.example")));
+  ASSERT_TRUE(until([&] { return resolver.asked["allowed.example"] == 1; }));
+  io.restart();
+  io.poll();
+  EXPECT_EQ(apply(R"({"allow":["allowed.example"],"subnets":{"deny":["198.18.0.1/32"]}})").cut, 1U);
+  EXPECT_EQ(receive(guest).error, ECONNRESET);
+  ASSERT_TRUE(ended());
+  EXPECT_EQ(line()["reason"], "denied_range");
+  EXPECT_TRUE(line()["dialled"].is_null());
+}
+
+// I2: it was admitted by its address and brought a name that was never checked against that
+// address.
 TEST_F(Session, a_connection_admitted_by_range_is_cut_when_only_its_name_is_allowed) {
   apply(R"({"subnets":{"allow":["198.18.0.0/24"]}})");
   connect();
@@ -392,9 +415,11 @@ TEST_F(Session, a_client_that_leaves_in_the_middle_of_its_hello_leaves_nothing_b
 TEST_F(Session, a_hello_that_could_be_read_in_two_ways_is_refused) {
   apply(R"({"allow":["allowed.example"]})");
   connect();
-  const std::string two = test::with_u16(test::sni_entry("allowed.example") + test::sni_entry("denied.example"));
+  const std::string two =
+      test::with_u16(test::sni_entry("allowed.example") + test::sni_entry("denied.example"));
   ASSERT_TRUE(send_all(guest, test::record(test::Hello().extension(0, two).message())));
-  EXPECT_EQ(receive(guest).bytes, std::string("\x15\x03\x01\x00\x02\x02\x2f", 7));  // illegal_parameter
+  EXPECT_EQ(receive(guest).bytes,
+            std::string("\x15\x03\x01\x00\x02\x02\x2f", 7));  // illegal_parameter
   EXPECT_TRUE(origin_untouched());
 }
 
