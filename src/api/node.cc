@@ -14,6 +14,13 @@ asio::awaitable<Reply> health(Supervisor& supervisor) {
   co_return json_reply({{"status", "ok"}, {"sandboxes", supervisor.live_count()}});
 }
 
+// What a new sandbox would be judged by, so that `policy explain FILE` need not guess.
+asio::awaitable<Reply> boundary(Supervisor& supervisor, const Call& call) {
+  const auto lists = sandbox::boundary_for(supervisor.settings().boundary, call.query_value("networkId"));
+  if (!lists) co_return error_reply(lists.error());
+  co_return json_reply({{"boundary", lists->to_json()}});
+}
+
 asio::awaitable<Reply> inspect(Supervisor& supervisor, const Call& call) {
   const auto view = co_await visible_sandbox(supervisor, call);
   if (!view) co_return error_reply(view.error());
@@ -36,6 +43,7 @@ asio::awaitable<Reply> inspect(Supervisor& supervisor, const Call& call) {
 
 void add_node_routes(Router& router, Supervisor& supervisor) {
   router.add({"GET", "/sallyport/v1/health", [&supervisor](const Call&) { return health(supervisor); }});
+  router.add({"GET", "/sallyport/v1/boundary", [&supervisor](const Call& call) { return boundary(supervisor, call); }});
   router.add({"GET", "/sallyport/v1/sandboxes/{name}", [&supervisor](const Call& call) { return inspect(supervisor, call); }});
 }
 

@@ -55,8 +55,8 @@ std::string traffic_of(const json::value& line) {
 void print_row(std::ostream& out, const std::string& time, const std::string& verdict,
                const std::string& protocol, const std::string& target, const std::string& why,
                const std::string& traffic) {
-  std::string row = fmt::format("{:<8}  {:<7}  {:<8}  {:<38}  {:<44}  {}", time, verdict, protocol,
-                                target, why, traffic);
+  std::string row = fmt::format("{:<8}  {:<7}  {:<8}  {:<38}  {:<34}  {}", time, verdict, protocol,
+                                target, traffic, why);
   out << printable(row) << "\n";
 }
 
@@ -80,10 +80,10 @@ int show(const Options& options, Session& session) {
         return true;
       }
       if (!std::exchange(header, true))
-        print_row(out, "TIME", "VERDICT", "PROTOCOL", "TARGET", "WHY", "TRAFFIC");
+        print_row(out, "TIME", "VERDICT", "PROTOCOL", "TARGET", "TRAFFIC", "WHY");
       print_row(out, clock_of(text_member(*line, "time")), text_member(*line, "verdict"),
-                text_member(*line, "protocol"), target_of(*line), outcome_of(*line),
-                traffic_of(*line));
+                text_member(*line, "protocol"), target_of(*line), traffic_of(*line),
+                outcome_of(*line));
     }
     if (options.follow) out.flush();
     return out.good();  // a closed pipe ends it

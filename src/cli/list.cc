@@ -57,7 +57,7 @@ std::vector<std::string> row(const json::value& sandbox) {
           created == 0 ? "-" : format_age(created, now_ms()),
           printable(text_member(sandbox, "image", "-")),
           number("vcpus"),
-          number("memory"),
+          number("memory") + " MB",
           timeout < 0 ? "-" : format_duration(timeout),
           network_of(sandbox),
           tags_of(sandbox)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `sandbox policy check FILE` and `sandbox policy explain FILE|NAME TARGET`. Both judge with the
-// firewall's own code; check and explain FILE need no daemon.
+// firewall's own code and need no daemon for a file.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -55,6 +55,10 @@ std::vector<Cidr> ranges(const json::value& boundary, std::string_view key) {
   return out;
 }
 
+policy::Boundary boundary_of(const json::value& limits) {
+  return {ranges(limits, "closed"), ranges(limits, "opened"), ranges(limits, "attached")};
+}
+
 // What is shown of a live policy has "<redacted>" for secrets, which the parser refuses on purpose
 // explaining needs no values, so any other text does.
 void replace_redacted(json::value& value) {
@@ -86,25 +90,40 @@ Result<Judge> judge_of_sandbox(Session& session, const std::string& name) {
   const auto* boundary = member(*answer, "boundary");
   const json::value none = json::object{};
   const json::value& limits = boundary == nullptr ? none : *boundary;
-  return Judge{*std::move(parsed),
-               policy::Boundary(ranges(limits, "closed"), ranges(limits, "opened"),
-                                ranges(limits, "attached")),
+  return Judge{*std::move(parsed), boundary_of(limits),
                fmt::format("sandbox {}, policy version {}", printable(name),
                            number_member(*answer, "version"))};
 }
 
-Result<Judge> judge_of(Session& session, const std::string& source) {
-  std::error_code ignored;
-  if (source != "-" && !std::filesystem::exists(source, ignored))
-    return judge_of_sandbox(session, source);
-  auto parsed = policy_of_file(session, source);
+// A file is judged as a new sandbox of this node would be; without a daemon, by the boundary that
+// nobody configured.
+Result<Judge> judge_of_file(Session& session, const std::string& file, const std::string& network) {
+  auto parsed = policy_of_file(session, file);
   if (!parsed) return std::unexpected(parsed.error());
-  return Judge{*std::move(parsed), policy::Boundary(),
-               "file, with the default boundary: globally routable addresses only"};
+  const auto client = session.client();
+  if (!client) return std::unexpected(client.error());
+  const std::string query = network.empty() ? "" : "?networkId=" + encode(network);
+  const auto answer = client->call("GET", "/sallyport/v1/boundary" + query);
+  if (!answer) {
+    if (answer.error().code != Code::unavailable || !network.empty())
+      return std::unexpected(answer.error());
+    return Judge{*std::move(parsed), policy::Boundary(),
+                 "file, no daemon asked: only globally routable addresses are inside the boundary"};
+  }
+  const auto* limits = member(*answer, "boundary");
+  if (limits == nullptr) return fail(Code::internal, "the API's answer has no boundary");
+  return Judge{*std::move(parsed), boundary_of(*limits), "file, with the boundary of the node"};
 }
 
-int explain(Session& session, const std::string& source, const std::string& target) {
-  const auto judge = judge_of(session, source);
+Result<Judge> judge_of(Session& session, const std::string& source, const std::string& network) {
+  std::error_code ignored;
+  const bool file = source == "-" || std::filesystem::exists(source, ignored);
+  return file ? judge_of_file(session, source, network) : judge_of_sandbox(session, source);
+}
+
+int explain(Session& session, const std::string& source, const std::string& target,
+            const std::string& network) {
+  const auto judge = judge_of(session, source, network);
   if (!judge) return session.complain(judge.error());
   const auto explanation = policy::explain(*judge->policy, judge->boundary, target);
   if (!explanation) return session.misuse(explanation.error().message);
@@ -121,6 +140,7 @@ Run define_policy(CLI::App& app, Session& session) {
     std::string file;
     std::string source;
     std::string target;
+    std::string network;
     CLI::App* checking = nullptr;
   };
   auto options = std::make_shared<Options>();
@@ -137,9 +157,12 @@ Run define_policy(CLI::App& app, Session& session) {
       ->required();
   explaining->add_option("target", options->target, "A URL, host:port, host or address")
       ->required();
+  explaining->add_option("--network-id", options->network,
+                         "With a file: as a sandbox with this network attached");
   return [options, &session] {
-    return options->checking->parsed() ? check(session, options->file)
-                                       : explain(session, options->source, options->target);
+    return options->checking->parsed()
+               ? check(session, options->file)
+               : explain(session, options->source, options->target, options->network);
   };
 }
 

@@ -372,15 +372,28 @@ TEST_F(Cli, policy_check_notes_what_surprises) {
   EXPECT_EQ(run({"policy", "check", "-"}, R"({"allow":["a.b"]})").err, "");
 }
 
-TEST_F(Cli, policy_explain_judges_a_file_and_exits_by_the_verdict) {
-  const std::string policy = R"({"allow":["a.example"]})";
+TEST_F(Cli, policy_explain_judges_a_file_without_a_daemon_and_exits_by_the_verdict) {
+  environment_["SALLYPORT_API"] = "unix:/nonexistent";
+  const std::string policy = R"({"allow":["a.example"],"subnets":{"allow":["10.0.0.0/8"]}})";
   const Ran yes = run({"policy", "explain", "-", "https://a.example/"}, policy);
   EXPECT_EQ(yes.status, 0);
+  EXPECT_THAT(yes.out, HasSubstr("from: file, no daemon asked"));
   EXPECT_THAT(yes.out, HasSubstr("allowed: the name is an allowed domain"));
   EXPECT_EQ(run({"policy", "explain", "-", "http://a.example/"}, policy).status, 1);
+  EXPECT_EQ(run({"policy", "explain", "-", "10.0.0.1"}, policy).status, 1);
   EXPECT_EQ(run({"policy", "explain", "-", "not a target"}, policy).status, 2);
   EXPECT_EQ(run({"policy", "explain", "-", "a.example"}, "{").status, 1);
-  EXPECT_TRUE(lines().empty());
+}
+
+// D-16: a file is judged as a new sandbox of this node would be.
+TEST_F(Cli, policy_explain_judges_a_file_with_the_boundary_of_the_node) {
+  answer("GET /sallyport/v1/boundary",
+         R"({"boundary":{"closed":[],"opened":["10.0.0.0/8"],"attached":[]}})");
+  const std::string policy = R"({"subnets":{"allow":["10.0.0.0/8"]}})";
+  const Ran ran = run({"policy", "explain", "-", "10.0.0.1", "--network-id", "lan"}, policy);
+  EXPECT_EQ(ran.status, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("from: file, with the boundary of the node"));
+  EXPECT_THAT(lines(), ElementsAre("GET /sallyport/v1/boundary?networkId=lan"));
 }
 
 TEST_F(Cli, policy_explain_judges_a_sandbox_with_its_own_boundary) {
