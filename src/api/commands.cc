@@ -138,11 +138,16 @@ asio::awaitable<bool> wait_for_end(CommandPtr command, Output& output) {
   co_return true;
 }
 
+// As it was when it was spawned. It may have ended already, but the first record never says so.
+json::object render_started(const Command& command) {
+  store::CommandRecord record = command.record();
+  record.exit_code.reset();
+  record.duration.reset();
+  return render_command(record);
+}
+
 asio::awaitable<void> send_waiting(CommandPtr command, bool logs, Output& output) {
-  store::CommandRecord first = command->record();
-  first.exit_code.reset();  // it may have ended already, but the first record never says so
-  first.duration.reset();
-  if (!co_await output.write(line({{"command", render_command(first)}}))) co_return;
+  if (!co_await output.write(line({{"command", render_started(*command)}}))) co_return;
   const bool there = logs ? co_await send_output(command, output) : co_await wait_for_end(command, output);
   if (!there) co_return;
   const std::string last = command->lost() ? error_line("sandbox_stream_closed", "Sandbox stream was closed and is not accepting commands.")
@@ -194,7 +199,7 @@ asio::awaitable<Reply> start(Supervisor& supervisor, const Call& call) {
     }
     co_return error_reply(command.error());
   }
-  if (!wait) co_return json_reply({{"command", render_command((*command)->record())}});
+  if (!wait) co_return json_reply({{"command", render_started(**command)}});
   Reply reply;
   reply.content_type = kNdjson;
   reply.stream = [command = *command, logs](Output& output) { return send_waiting(command, logs, output); };

@@ -243,6 +243,12 @@ asio::awaitable<bool> Server::Impl::serve_one(Stream& stream, beast::flat_buffer
     const bool has_body = parser.content_length().value_or(0) > 0 || parser.chunked();
     co_return co_await send_reply(stream, *refused, version, parser.get().keep_alive() && !has_body, settings.write_limit);
   }
+  const auto too_large = [&] { return error_reply(413, "bad_request", fmt::format("The body is larger than {} bytes.", found.route->max_body)); };
+  if (parser.content_length().value_or(0) > found.route->max_body) {  // known at once, so do not wait for it
+    Reply reply = too_large();
+    co_await send_reply(stream, reply, version, false, settings.write_limit);
+    co_return false;
+  }
   parser.body_limit(found.route->max_body);
   stream.expires_after(settings.body_limit);
   const auto expect = parser.get()[http::field::expect];
@@ -251,7 +257,7 @@ asio::awaitable<bool> Server::Impl::serve_one(Stream& stream, beast::flat_buffer
   }
   if (!error) co_await http::async_read(stream, buffer, parser, token(error));
   if (error == http::error::body_limit) {
-    Reply reply = error_reply(413, "bad_request", fmt::format("The body is larger than {} bytes.", found.route->max_body));
+    Reply reply = too_large();
     co_await send_reply(stream, reply, version, false, settings.write_limit);
     co_return false;
   }
