@@ -53,8 +53,8 @@ std::string traffic_of(const json::value& line) {
 
 // Fixed widths, because lines of a followed log come one by one.
 void print_row(std::ostream& out, const std::string& time, const std::string& verdict,
-               const std::string& protocol, const std::string& target, const std::string& why,
-               const std::string& traffic) {
+               const std::string& protocol, const std::string& target, const std::string& traffic,
+               const std::string& why) {
   std::string row = fmt::format("{:<8}  {:<7}  {:<8}  {:<38}  {:<34}  {}", time, verdict, protocol,
                                 target, traffic, why);
   out << printable(row) << "\n";

@@ -423,7 +423,7 @@ TEST_F(Cli, egress_is_a_table_or_the_lines_themselves) {
   EXPECT_EQ(table.status, 0) << table.err;
   EXPECT_THAT(table.out, testing::StartsWith("TIME"));
   EXPECT_THAT(table.out, HasSubstr("23:04:05  allow    tls       api.example.com:443"));
-  EXPECT_THAT(table.out, HasSubstr("allowed_domain (*.example.com)"));
+  EXPECT_THAT(table.out, HasSubstr("1m 1s       allowed_domain (*.example.com)\n"));
   EXPECT_THAT(table.out, HasSubstr("1.5 kB up, 2.0 MB down, 1m 1s"));
   EXPECT_THAT(table.out, HasSubstr("evil?[2Jtest"));  // a name cannot move the cursor
   EXPECT_THAT(table.out, HasSubstr("name_not_allowed: why"));
