@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Coroutines for the connection path. asio::awaitable costs an allocation and a trip through the scheduler for each wait;
 // a Task is a plain frame that the reactor resumes directly. Measured on the passthrough bench before it was chosen
-// (ADR 0002). A Task is lazy, has one owner, and dies with its owner: destroying one that is suspended runs the
+// (ADR 0009). A Task is lazy, has one owner, and dies with its owner: destroying one that is suspended runs the
 // destructors of its locals, which is how a stop cancels. A TaskGroup owns the outermost ones, so none is detached.
 #pragma once
 
