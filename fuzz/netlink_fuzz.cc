@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The packets inside NFLOG messages are the guest's. Whatever comes: bounded output, and only plain reasons.
+// The packets inside NFLOG messages are the guest's. Whatever comes: bounded output, and only plain
+// reasons.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +15,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   CHECK(nflog.packets.size() + nflog.skipped <= size / 16 + 1);
   for (const auto& packet : nflog.packets) {
     CHECK(!packet.reason.empty() && packet.reason.size() <= 32);
-    CHECK(std::ranges::all_of(packet.reason, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; }));
+    CHECK(std::ranges::all_of(packet.reason, [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+    }));
   }
   const auto conntrack = sallyport::firewall::parse_conntrack(input);
   CHECK(conntrack.flows.size() + conntrack.skipped <= size / 16 + 1);

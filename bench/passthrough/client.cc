@@ -19,7 +19,8 @@ double seconds(Clock::duration d) { return std::chrono::duration<double>(d).coun
 
 double percentile(std::vector<double>& values, double part) {
   if (values.empty()) return 0;
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(part * static_cast<double>(values.size() - 1));
+  const auto at =
+      values.begin() + static_cast<std::ptrdiff_t>(part * static_cast<double>(values.size() - 1));
   std::nth_element(values.begin(), at, values.end());
   return *at;
 }
@@ -31,7 +32,8 @@ void print(const std::string& line) {
 
 }  // namespace
 
-void load_connections(const Endpoint& to, const std::string& name, unsigned parallel, std::chrono::milliseconds duration) {
+void load_connections(const Endpoint& to, const std::string& name, unsigned parallel,
+                      std::chrono::milliseconds duration) {
   const std::string hello = client_hello(name, Wish::answer, 0);
   const int epoll = ::epoll_create1(0);
   struct Connection {
@@ -63,7 +65,8 @@ void load_connections(const Endpoint& to, const std::string& name, unsigned para
       bool over = false;
       if (!connection.greeted && (events[static_cast<std::size_t>(i)].events & EPOLLOUT)) {
         connection.greeted = true;
-        over = ::send(fd, hello.data(), hello.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(hello.size());
+        over = ::send(fd, hello.data(), hello.size(), MSG_NOSIGNAL) !=
+               static_cast<ssize_t>(hello.size());
       }
       while (!over && (events[static_cast<std::size_t>(i)].events & (EPOLLIN | EPOLLRDHUP))) {
         const ssize_t got = ::recv(fd, buffer.data(), buffer.size(), 0);
@@ -85,8 +88,9 @@ void load_connections(const Endpoint& to, const std::string& name, unsigned para
   const std::size_t done = took.size();
   const double p50 = percentile(took, 0.5);
   const double p99 = percentile(took, 0.99);
-  print(fmt::format(R"({{"connections":{},"failed":{},"seconds":{:.3f},"p50_us":{:.1f},"p99_us":{:.1f}}})", done, failed + open,
-                    spent, p50, p99));
+  print(fmt::format(
+      R"({{"connections":{},"failed":{},"seconds":{:.3f},"p50_us":{:.1f},"p99_us":{:.1f}}})", done,
+      failed + open, spent, p50, p99));
 }
 
 void load_bulk(const Endpoint& to, const std::string& name, unsigned streams, std::uint64_t bytes) {
@@ -105,7 +109,8 @@ void load_bulk(const Endpoint& to, const std::string& name, unsigned streams, st
     if (count == 0) break;
     for (int i = 0; i < count; ++i) {
       const int fd = events[static_cast<std::size_t>(i)].data.fd;
-      // Counted and thrown away inside the kernel: the client's own copying would hide the proxy's cost.
+      // Counted and thrown away inside the kernel: the client's own copying would hide the proxy's
+      // cost.
       const ssize_t got = ::recv(fd, nullptr, 4U << 20, MSG_TRUNC | MSG_DONTWAIT);
       if (got > 0) received += static_cast<std::uint64_t>(got);
       if (got > 0 || (got < 0 && errno == EAGAIN)) continue;
@@ -125,8 +130,12 @@ void load_round_trips(const Endpoint& to, const std::string& name, unsigned roun
   took.reserve(rounds);
   for (unsigned i = 0; i < rounds + 100; ++i) {
     const Clock::time_point sent = Clock::now();
-    if (::send(fd, message.data(), message.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(message.size())) die("send");
-    if (::recv(fd, message.data(), message.size(), MSG_WAITALL) != static_cast<ssize_t>(message.size())) die("recv");
+    if (::send(fd, message.data(), message.size(), MSG_NOSIGNAL) !=
+        static_cast<ssize_t>(message.size()))
+      die("send");
+    if (::recv(fd, message.data(), message.size(), MSG_WAITALL) !=
+        static_cast<ssize_t>(message.size()))
+      die("recv");
     if (i >= 100) took.push_back(micros(Clock::now() - sent));
   }
   const double p50 = percentile(took, 0.5);
@@ -140,8 +149,8 @@ void hold_idle(const Endpoint& to, const std::string& name, unsigned connections
   for (unsigned i = 0; i < connections; ++i) {
     const int fd = connect_to(to, true);
     char byte = 'x';
-    if (::send(fd, hello.data(), hello.size(), MSG_NOSIGNAL) < 0 || ::send(fd, &byte, 1, MSG_NOSIGNAL) != 1 ||
-        ::recv(fd, &byte, 1, 0) != 1)
+    if (::send(fd, hello.data(), hello.size(), MSG_NOSIGNAL) < 0 ||
+        ::send(fd, &byte, 1, MSG_NOSIGNAL) != 1 || ::recv(fd, &byte, 1, 0) != 1)
       break;
     open.push_back(fd);
   }

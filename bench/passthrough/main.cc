@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench-passthrough: the two ends of the passthrough bench; run.py puts a proxy between them and prints the table.
+// bench-passthrough: the two ends of the passthrough bench; run.py puts a proxy between them and
+// prints the table.
 #include <sys/resource.h>
 
 #include <charconv>
@@ -42,7 +43,9 @@ int main(int argc, char** argv) {
                             std::chrono::milliseconds(number(args[4]))),
            0;
   if (args.size() == 5 && args[0] == "bulk")
-    return load_bulk(endpoint(args[1]), args[2], static_cast<unsigned>(number(args[3])), number(args[4])), 0;
+    return load_bulk(endpoint(args[1]), args[2], static_cast<unsigned>(number(args[3])),
+                     number(args[4])),
+           0;
   if (args.size() == 4 && args[0] == "roundtrips")
     return load_round_trips(endpoint(args[1]), args[2], static_cast<unsigned>(number(args[3]))), 0;
   if (args.size() == 4 && args[0] == "idle")

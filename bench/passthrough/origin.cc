@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The origin: reads a hello and does what its random asks for (wire.h). One thread, epoll, no copies for bulk.
+// The origin: reads a hello and does what its random asks for (wire.h). One thread, epoll, no
+// copies for bulk.
 #include "passthrough/origin.h"
 
 #include <sys/mman.h>
@@ -25,7 +26,8 @@ struct Served {
 
 class Origin {
  public:
-  explicit Origin(const Endpoint& at) : listener_(listen_on(at)), epoll_(::epoll_create1(0)), zeros_(::memfd_create("bulk", 0)) {
+  explicit Origin(const Endpoint& at)
+      : listener_(listen_on(at)), epoll_(::epoll_create1(0)), zeros_(::memfd_create("bulk", 0)) {
     if (::ftruncate(zeros_, kChunk) != 0) die("ftruncate");
     // Pages that exist: sendfile then only takes references.
     void* pages = ::mmap(nullptr, kChunk, PROT_READ | PROT_WRITE, MAP_SHARED, zeros_, 0);
@@ -53,7 +55,8 @@ class Origin {
   void accept_all() {
     int fd = -1;
     while ((fd = ::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-      if (served_.size() <= static_cast<std::size_t>(fd)) served_.resize(static_cast<std::size_t>(fd) + 1);
+      if (served_.size() <= static_cast<std::size_t>(fd))
+        served_.resize(static_cast<std::size_t>(fd) + 1);
       served_[static_cast<std::size_t>(fd)] = {};
       watch(epoll_, fd, EPOLLIN);
     }
@@ -65,24 +68,31 @@ class Origin {
     const ssize_t got = ::recv(fd, buffer_.data(), buffer_.size(), 0);
     if (got < 0) return errno == EAGAIN;
     if (got == 0) return false;
-    if (served.wish == Wish::echo) return ::send(fd, buffer_.data(), static_cast<std::size_t>(got), MSG_NOSIGNAL) == got;
+    if (served.wish == Wish::echo)
+      return ::send(fd, buffer_.data(), static_cast<std::size_t>(got), MSG_NOSIGNAL) == got;
     served.hello.append(buffer_.data(), static_cast<std::size_t>(got));
     if (served.hello.size() < 5) return true;
-    const auto byte = [&](std::size_t at) { return static_cast<std::size_t>(static_cast<unsigned char>(served.hello[at])); };
+    const auto byte = [&](std::size_t at) {
+      return static_cast<std::size_t>(static_cast<unsigned char>(served.hello[at]));
+    };
     const std::size_t whole = 5 + (byte(3) << 8 | byte(4));
     if (served.hello.size() < whole) return true;
     served.wish = static_cast<Wish>(byte(kRandomAt));
-    for (std::size_t i = 0; i < 8; ++i) served.left |= static_cast<std::uint64_t>(byte(kRandomAt + 1 + i)) << (8 * i);
+    for (std::size_t i = 0; i < 8; ++i)
+      served.left |= static_cast<std::uint64_t>(byte(kRandomAt + 1 + i)) << (8 * i);
     const std::string rest = served.hello.substr(whole);
     std::string().swap(served.hello);
     switch (served.wish) {
-      case Wish::answer: (void)!::send(fd, buffer_.data(), kAnswer, MSG_NOSIGNAL | MSG_MORE); return false;
+      case Wish::answer:
+        (void)!::send(fd, buffer_.data(), kAnswer, MSG_NOSIGNAL | MSG_MORE);
+        return false;
       case Wish::bulk: {
         epoll_event event{.events = EPOLLOUT, .data = {.fd = fd}};
         ::epoll_ctl(epoll_, EPOLL_CTL_MOD, fd, &event);
         return send_bulk(fd, served);
       }
-      case Wish::echo: return rest.empty() || ::send(fd, rest.data(), rest.size(), MSG_NOSIGNAL) > 0;
+      case Wish::echo:
+        return rest.empty() || ::send(fd, rest.data(), rest.size(), MSG_NOSIGNAL) > 0;
     }
     return false;
   }
@@ -90,7 +100,8 @@ class Origin {
   bool send_bulk(int fd, Served& served) {
     for (int round = 0; round < 4 && served.left > 0; ++round) {
       off_t offset = 0;
-      const ssize_t sent = ::sendfile(fd, zeros_, &offset, std::min<std::size_t>(kChunk, served.left));
+      const ssize_t sent =
+          ::sendfile(fd, zeros_, &offset, std::min<std::size_t>(kChunk, served.left));
       if (sent < 0) return errno == EAGAIN;
       served.left -= static_cast<std::uint64_t>(sent);
     }

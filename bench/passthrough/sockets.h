@@ -28,7 +28,8 @@ using Clock = std::chrono::steady_clock;
 inline Endpoint endpoint(std::string_view text) {
   const auto parsed = Endpoint::parse(text);
   if (!parsed) {
-    std::fprintf(stderr, "not an address and port: %.*s\n", static_cast<int>(text.size()), text.data());
+    std::fprintf(stderr, "not an address and port: %.*s\n", static_cast<int>(text.size()),
+                 text.data());
     std::exit(2);
   }
   return *parsed;
@@ -49,10 +50,12 @@ inline int listen_on(const Endpoint& at) {
 inline int connect_to(const Endpoint& to, bool blocking) {
   sockaddr_storage address{};
   const socklen_t length = to.to_sockaddr(address);
-  const int fd = ::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | (blocking ? 0 : SOCK_NONBLOCK), 0);
+  const int fd =
+      ::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | (blocking ? 0 : SOCK_NONBLOCK), 0);
   const int on = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (::connect(fd, reinterpret_cast<sockaddr*>(&address), length) != 0 && errno != EINPROGRESS) die("connect");
+  if (::connect(fd, reinterpret_cast<sockaddr*>(&address), length) != 0 && errno != EINPROGRESS)
+    die("connect");
   return fd;
 }
 

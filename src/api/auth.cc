@@ -9,22 +9,27 @@
 
 namespace sallyport::api {
 
-Result<Token> make_token(std::string name, std::string_view sha256_hex, std::optional<std::string> team) {
+Result<Token> make_token(std::string name, std::string_view sha256_hex,
+                         std::optional<std::string> team) {
   Token token{std::move(name), {}, std::move(team)};
-  if (sha256_hex.size() != 2 * token.sha256.size()) return fail(Code::invalid, "sha256: must be 64 hexadecimal digits");
+  if (sha256_hex.size() != 2 * token.sha256.size())
+    return fail(Code::invalid, "sha256: must be 64 hexadecimal digits");
   for (std::size_t i = 0; i < token.sha256.size(); ++i) {
     const char* const first = sha256_hex.data() + 2 * i;
     const auto [end, error] = std::from_chars(first, first + 2, token.sha256[i], 16);
-    if (error != std::errc() || end != first + 2) return fail(Code::invalid, "sha256: must be 64 hexadecimal digits");
+    if (error != std::errc() || end != first + 2)
+      return fail(Code::invalid, "sha256: must be 64 hexadecimal digits");
   }
   return token;
 }
 
-std::optional<Principal> authenticate(const std::vector<Token>& tokens, std::string_view authorization) {
+std::optional<Principal> authenticate(const std::vector<Token>& tokens,
+                                      std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer ";
   if (authorization.size() <= kScheme.size()) return std::nullopt;
   for (std::size_t i = 0; i < kScheme.size(); ++i) {
-    if (std::tolower(static_cast<unsigned char>(authorization[i])) != kScheme[i]) return std::nullopt;
+    if (std::tolower(static_cast<unsigned char>(authorization[i])) != kScheme[i])
+      return std::nullopt;
   }
   const std::string_view presented = authorization.substr(kScheme.size());
   std::array<std::uint8_t, 32> digest{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bridges between callbacks and coroutines: waiting for an answer that comes on another thread, running something that
-// blocks on the pool, and being woken when there is more to send.
+// Bridges between callbacks and coroutines: waiting for an answer that comes on another thread,
+// running something that blocks on the pool, and being woken when there is more to send.
 #pragma once
 
 #include <boost/asio/async_result.hpp>
@@ -21,19 +21,22 @@ namespace sallyport::api {
 
 namespace asio = boost::asio;
 
-// Calls start(done) and waits until done(result) was called, on whatever thread; resumes on the coroutine's own.
+// Calls start(done) and waits until done(result) was called, on whatever thread; resumes on the
+// coroutine's own.
 template <class T, class Start>
 asio::awaitable<Result<T>> answer_of(Start start) {
   const auto executor = co_await asio::this_coro::executor;
   auto initiate = [executor](auto handler, Start begin) {
     auto shared = std::make_shared<decltype(handler)>(std::move(handler));
     begin([executor, shared](Result<T> result) {
-      asio::post(executor, [shared, result = std::move(result)]() mutable { std::move (*shared)(std::move(result)); });
+      asio::post(executor, [shared, result = std::move(result)]() mutable {
+        std::move (*shared)(std::move(result));
+      });
     });
   };
   auto token = asio::use_awaitable;
-  Result<T> result = co_await asio::async_initiate<decltype(token), void(Result<T>)>(std::move(initiate), token,
-                                                                                     std::move(start));
+  Result<T> result = co_await asio::async_initiate<decltype(token), void(Result<T>)>(
+      std::move(initiate), token, std::move(start));
   co_return result;
 }
 

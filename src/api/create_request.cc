@@ -26,7 +26,8 @@ void read_resources(Fields& fields, sandbox::CreateRequest& request) {
   request.vcpus = static_cast<unsigned>(vcpus.value_or(request.vcpus));
   const auto memory = resources.integer("memory", 1, kMaxVcpus * 2048);
   if (memory && *memory != std::int64_t{request.vcpus} * 2048) {
-    resources.refuse("memory", fmt::format("must be vcpus * 2048, that is {}", request.vcpus * 2048));
+    resources.refuse("memory",
+                     fmt::format("must be vcpus * 2048, that is {}", request.vcpus * 2048));
   }
   if (Result<> done = resources.finish(); !done) fields.refuse_with(done.error());
 }
@@ -44,7 +45,8 @@ void read_env(Fields& fields, sandbox::CreateRequest& request) {
 
 void read_snapshot_settings(Fields& fields, sandbox::CreateRequest& request) {
   if (const auto expiration = fields.integer("snapshotExpiration", 0, 10 * 365 * kDay)) {
-    if (*expiration != 0 && *expiration < kDay) fields.refuse("snapshotExpiration", "must be 0 (never) or at least one day");
+    if (*expiration != 0 && *expiration < kDay)
+      fields.refuse("snapshotExpiration", "must be 0 (never) or at least one day");
     request.extra["snapshotExpiration"] = *expiration;
   }
   const json::object* keep = fields.object("keepLastSnapshots");
@@ -52,8 +54,10 @@ void read_snapshot_settings(Fields& fields, sandbox::CreateRequest& request) {
   Fields inner(*keep, fields.at("keepLastSnapshots"));
   const auto count = inner.integer("count", 1, 10);
   if (!count) inner.refuse("count", "is required");
-  json::object out = {{"count", count.value_or(1)}, {"deleteEvicted", inner.boolean("deleteEvicted").value_or(true)}};
-  if (const auto expiration = inner.integer("expiration", 0, 10 * 365 * kDay)) out["expiration"] = *expiration;
+  json::object out = {{"count", count.value_or(1)},
+                      {"deleteEvicted", inner.boolean("deleteEvicted").value_or(true)}};
+  if (const auto expiration = inner.integer("expiration", 0, 10 * 365 * kDay))
+    out["expiration"] = *expiration;
   if (Result<> done = inner.finish(); !done) fields.refuse_with(done.error());
   request.extra["keepLastSnapshots"] = std::move(out);
 }
@@ -63,14 +67,17 @@ void read_region(Fields& fields, sandbox::CreateRequest& request) {
   const auto failover = fields.texts("failoverRegions", 16, 64);
   if (!failover || failover->empty()) return;
   if (std::ranges::find(*failover, request.region) != failover->end()) {
-    fields.refuse_with({Code::invalid, fmt::format("failoverRegions must not include the sandbox region: {}", request.region)});
+    fields.refuse_with(
+        {Code::invalid,
+         fmt::format("failoverRegions must not include the sandbox region: {}", request.region)});
   }
   request.extra["failoverRegions"] = json::array(failover->begin(), failover->end());
 }
 
 }  // namespace
 
-Result<ParsedCreate> parse_create(const json::object& body, const Principal& principal, store::Millis longest_timeout) {
+Result<ParsedCreate> parse_create(const json::object& body, const Principal& principal,
+                                  store::Millis longest_timeout) {
   ParsedCreate out;
   sandbox::CreateRequest& request = out.request;
   Fields fields(body, "$");
@@ -79,7 +86,9 @@ Result<ParsedCreate> parse_create(const json::object& body, const Principal& pri
   if (request.key.project.empty()) fields.refuse("projectId", "must not be empty");
   if (auto name = fields.text("name", 128)) {
     if (!sandbox::is_sandbox_name(*name)) {
-      fields.refuse("name", "must be 1 to 128 of a-z, A-Z, 0-9, '_' and '-', and none of sessions, snapshots, drives");
+      fields.refuse("name",
+                    "must be 1 to 128 of a-z, A-Z, 0-9, '_' and '-', and none of sessions, "
+                    "snapshots, drives");
     }
     request.key.name = *std::move(name);
   }
@@ -98,9 +107,12 @@ Result<ParsedCreate> parse_create(const json::object& body, const Principal& pri
     if (policy) request.policy = *std::move(policy);
   }
   fields.refuse_if_asked("ports", "public ports are not served by this version");
-  fields.refuse_if_asked("source", "a source is not fetched by this version; create the sandbox and run git or curl in it");
+  fields.refuse_if_asked(
+      "source",
+      "a source is not fetched by this version; create the sandbox and run git or curl in it");
   fields.refuse_if_asked("mounts", "drives are not served by this version");
-  fields.refuse_if_asked("runtime", "legacy runtimes are not served; name an image, or leave both out");
+  fields.refuse_if_asked("runtime",
+                         "legacy runtimes are not served; name an image, or leave both out");
   out.interactive = body.if_contains("__interactive") != nullptr;
   if (Result<> done = fields.finish(); !done) return std::unexpected(done.error());
   return out;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The body of a create call: every field of spec/api.md 1.4 checked, and what this version cannot do refused by name.
+// The body of a create call: every field of spec/api.md 1.4 checked, and what this version cannot
+// do refused by name.
 #pragma once
 
 #include "api/http.h"
@@ -12,7 +13,8 @@ struct ParsedCreate {
   sandbox::CreateRequest request;
   bool interactive = false;  // "__interactive": the client looks for session.interactivePort
 };
-[[nodiscard]] Result<ParsedCreate> parse_create(const json::object& body, const Principal& principal,
+[[nodiscard]] Result<ParsedCreate> parse_create(const json::object& body,
+                                                const Principal& principal,
                                                 store::Millis longest_timeout);
 
 }  // namespace sallyport::api

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// GET /sallyport/v1/sandboxes/{name}/egress: the egress log, oldest line first, and with follow=true what comes next until
-// the sandbox ends. The worker writes the files and the supervisor rotates them; here they are only read, and a line is
-// sent only once it is whole. denied=true leaves out what was allowed.
+// GET /sallyport/v1/sandboxes/{name}/egress: the egress log, oldest line first, and with
+// follow=true what comes next until the sandbox ends. The worker writes the files and the
+// supervisor rotates them; here they are only read, and a line is sent only once it is whole.
+// denied=true leaves out what was allowed.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -23,7 +24,8 @@ constexpr int kPollsPerKeepAlive = 75;
 // One file, read from its beginning; gives whole lines.
 class LogReader {
  public:
-  explicit LogReader(const std::string& path) : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)) {}
+  explicit LogReader(const std::string& path)
+      : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)) {}
   [[nodiscard]] bool is_open() const { return static_cast<bool>(file_); }
 
   // Whole lines as they are now, at most one chunk; empty: no more at the moment.
@@ -43,13 +45,16 @@ class LogReader {
     }
     rest_.erase(0, begin);
     if (rest_.size() > kMaxLine) rest_.clear();  // not a line of ours
-    return lines.empty() && begin > 0 ? "\n" : lines;  // all filtered: a blank line, so that the caller goes on
+    return lines.empty() && begin > 0
+               ? "\n"
+               : lines;  // all filtered: a blank line, so that the caller goes on
   }
 
   // Does `path` name another file by now?
   [[nodiscard]] bool was_rotated(const std::string& path) const {
     struct stat now{}, ours{};
-    return ::stat(path.c_str(), &now) == 0 && ::fstat(file_.get(), &ours) == 0 && now.st_ino != ours.st_ino;
+    return ::stat(path.c_str(), &now) == 0 && ::fstat(file_.get(), &ours) == 0 &&
+           now.st_ino != ours.st_ino;
   }
 
  private:
@@ -80,7 +85,8 @@ asio::awaitable<void> send(Supervisor& supervisor, Wanted wanted, Output& output
   while (true) {
     const bool rotated = current->is_open() && current->was_rotated(path);
     const bool ended = !supervisor.agent(wanted.session).has_value();
-    const std::string lines = current->next(wanted.denied);  // after both questions: what they saw is read
+    const std::string lines =
+        current->next(wanted.denied);  // after both questions: what they saw is read
     if (!lines.empty()) {
       quiet = 0;
       if (!co_await output.write(lines)) co_return;
@@ -98,18 +104,22 @@ asio::awaitable<void> send(Supervisor& supervisor, Wanted wanted, Output& output
 asio::awaitable<Reply> egress(Supervisor& supervisor, const Call& call) {
   const auto view = co_await visible_sandbox(supervisor, call);
   if (!view) co_return error_reply(view.error());
-  Wanted wanted{view->session.id, supervisor.settings().state_dir + "/sandboxes/" + view->session.id,
+  Wanted wanted{view->session.id,
+                supervisor.settings().state_dir + "/sandboxes/" + view->session.id,
                 call.query_value("follow") == "true", call.query_value("denied") == "true"};
   Reply reply;
   reply.content_type = kNdjson;
-  reply.stream = [&supervisor, wanted = std::move(wanted)](Output& output) { return send(supervisor, wanted, output); };
+  reply.stream = [&supervisor, wanted = std::move(wanted)](Output& output) {
+    return send(supervisor, wanted, output);
+  };
   co_return reply;
 }
 
 }  // namespace
 
 void add_egress_routes(Router& router, Supervisor& supervisor) {
-  router.add({"GET", "/sallyport/v1/sandboxes/{name}/egress", [&supervisor](const Call& call) { return egress(supervisor, call); }});
+  router.add({"GET", "/sallyport/v1/sandboxes/{name}/egress",
+              [&supervisor](const Call& call) { return egress(supervisor, call); }});
 }
 
 }  // namespace sallyport::api

@@ -34,7 +34,8 @@ std::optional<std::string> Fields::text(std::string_view key, std::size_t max_le
   return std::string(content);
 }
 
-std::optional<std::int64_t> Fields::integer(std::string_view key, std::int64_t least, std::int64_t most) {
+std::optional<std::int64_t> Fields::integer(std::string_view key, std::int64_t least,
+                                            std::int64_t most) {
   const json::value* found = take(key);
   if (found == nullptr) return std::nullopt;
   std::optional<std::int64_t> number;
@@ -42,7 +43,8 @@ std::optional<std::int64_t> Fields::integer(std::string_view key, std::int64_t l
   // Some clients write every number as a double; one without a fraction is the integer.
   if (found->is_double()) {
     const double value = found->get_double();
-    if (value > -9e15 && value < 9e15 && static_cast<double>(static_cast<std::int64_t>(value)) == value) {
+    if (value > -9e15 && value < 9e15 &&
+        static_cast<double>(static_cast<std::int64_t>(value)) == value) {
       number = static_cast<std::int64_t>(value);
     }
   }
@@ -63,7 +65,8 @@ std::optional<bool> Fields::boolean(std::string_view key) {
   return found->get_bool();
 }
 
-std::optional<std::vector<std::string>> Fields::texts(std::string_view key, std::size_t max_count, std::size_t max_length) {
+std::optional<std::vector<std::string>> Fields::texts(std::string_view key, std::size_t max_count,
+                                                      std::size_t max_length) {
   const json::value* found = take(key);
   if (found == nullptr) return std::nullopt;
   if (!found->is_array() || found->get_array().size() > max_count) {
@@ -72,11 +75,13 @@ std::optional<std::vector<std::string>> Fields::texts(std::string_view key, std:
   }
   std::vector<std::string> out;
   for (const json::value& each : found->get_array()) {
-    if (!each.is_string() || each.get_string().size() > max_length || each.get_string().find('\0') != json::string::npos) {
+    if (!each.is_string() || each.get_string().size() > max_length ||
+        each.get_string().find('\0') != json::string::npos) {
       const std::string place = json_path_index(key, out.size());
       if (!error_) {
-        error_ = Error{Code::invalid, fmt::format("{}: must be a string of at most {} bytes without NUL",
-                                                  json_path_index(at(key), out.size()), max_length)};
+        error_ =
+            Error{Code::invalid, fmt::format("{}: must be a string of at most {} bytes without NUL",
+                                             json_path_index(at(key), out.size()), max_length)};
       }
       return std::nullopt;
     }
@@ -85,7 +90,8 @@ std::optional<std::vector<std::string>> Fields::texts(std::string_view key, std:
   return out;
 }
 
-std::optional<std::map<std::string, std::string>> Fields::text_map(std::string_view key, std::size_t max_count,
+std::optional<std::map<std::string, std::string>> Fields::text_map(std::string_view key,
+                                                                   std::size_t max_count,
                                                                    std::size_t max_length) {
   const json::value* found = take(key);
   if (found == nullptr) return std::nullopt;
@@ -95,10 +101,12 @@ std::optional<std::map<std::string, std::string>> Fields::text_map(std::string_v
   }
   std::map<std::string, std::string> out;
   for (const auto& [name, each] : found->get_object()) {
-    if (!each.is_string() || each.get_string().size() > max_length || each.get_string().find('\0') != json::string::npos) {
+    if (!each.is_string() || each.get_string().size() > max_length ||
+        each.get_string().find('\0') != json::string::npos) {
       if (!error_) {
-        error_ = Error{Code::invalid, fmt::format("{}: must be a string of at most {} bytes without NUL",
-                                                  json_path_key(at(key), name), max_length)};
+        error_ =
+            Error{Code::invalid, fmt::format("{}: must be a string of at most {} bytes without NUL",
+                                             json_path_key(at(key), name), max_length)};
       }
       return std::nullopt;
     }

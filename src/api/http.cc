@@ -27,13 +27,20 @@ Reply error_reply(unsigned status, std::string_view code, std::string_view messa
 
 Reply error_reply(const Error& error) {
   switch (error.code) {
-    case Code::invalid: return error_reply(400, "bad_request", error.message);
-    case Code::denied: return error_reply(403, "forbidden", error.message);
-    case Code::not_found: return error_reply(404, "not_found", error.message);
-    case Code::conflict: return error_reply(409, "conflict", error.message);
-    case Code::timed_out: return error_reply(504, "timed_out", error.message);
-    case Code::unavailable: return error_reply(503, "unavailable", error.message);
-    case Code::internal: break;
+    case Code::invalid:
+      return error_reply(400, "bad_request", error.message);
+    case Code::denied:
+      return error_reply(403, "forbidden", error.message);
+    case Code::not_found:
+      return error_reply(404, "not_found", error.message);
+    case Code::conflict:
+      return error_reply(409, "conflict", error.message);
+    case Code::timed_out:
+      return error_reply(504, "timed_out", error.message);
+    case Code::unavailable:
+      return error_reply(503, "unavailable", error.message);
+    case Code::internal:
+      break;
   }
   return error_reply(500, "internal_error", error.message);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A request and a reply as the resources see them: no sockets, no Beast. A reply is either a JSON value or a stream of
-// lines that a coroutine writes until it returns.
+// A request and a reply as the resources see them: no sockets, no Beast. A reply is either a JSON
+// value or a stream of lines that a coroutine writes until it returns.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -18,7 +18,8 @@ namespace sallyport::api {
 
 namespace asio = boost::asio;
 
-// Who asks. Without a team (the unix socket: whoever may open it owns the node) every team's sandboxes are visible.
+// Who asks. Without a team (the unix socket: whoever may open it owns the node) every team's
+// sandboxes are visible.
 struct Principal {
   std::optional<std::string> team;
   std::string name;  // for the log
@@ -33,10 +34,12 @@ struct Call {
   Principal principal;
 
   [[nodiscard]] const std::string& param(const std::string& name) const;
-  [[nodiscard]] std::optional<std::string> query_value(std::string_view key) const;  // the first, absent when empty
+  [[nodiscard]] std::optional<std::string> query_value(
+      std::string_view key) const;  // the first, absent when empty
 };
 
-// Where a stream writes. A write waits until the client took it, and fails once the client is gone or too slow.
+// Where a stream writes. A write waits until the client took it, and fails once the client is gone
+// or too slow.
 class Output {
  public:
   virtual ~Output() = default;
@@ -52,7 +55,8 @@ struct Reply {
   std::vector<std::pair<std::string, std::string>> headers;
 };
 
-inline constexpr std::string_view kNdjson = "application/x-ndjson";  // clients compare it for equality
+inline constexpr std::string_view kNdjson =
+    "application/x-ndjson";  // clients compare it for equality
 
 // Code to status and error body (spec/api.md 1.1).
 [[nodiscard]] Reply error_reply(unsigned status, std::string_view code, std::string_view message);

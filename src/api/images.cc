@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// /sallyport/v1/images: the base images of this node. Building one takes a minute, so the answer is a stream of lines.
-// Images belong to the node: only callers without a team may change them.
+// /sallyport/v1/images: the base images of this node. Building one takes a minute, so the answer is
+// a stream of lines. Images belong to the node: only callers without a team may change them.
 #include <deque>
 
 #include "api/await.h"
@@ -14,7 +14,10 @@ using sandbox::Image;
 using sandbox::Supervisor;
 
 json::object render(const Image& image) {
-  return {{"name", image.name}, {"digest", image.digest}, {"sizeBytes", image.size}, {"createdAt", image.created_ms}};
+  return {{"name", image.name},
+          {"digest", image.digest},
+          {"sizeBytes", image.size},
+          {"createdAt", image.created_ms}};
 }
 
 asio::awaitable<Reply> list(Supervisor& supervisor) {
@@ -44,9 +47,12 @@ asio::awaitable<void> send_build(Supervisor& supervisor, std::string name, Outpu
         build->wakeup.wake();
       });
     };
-    const auto image = supervisor.images().build(name, [&](const std::string& progress) { say({{"progress", progress}}, false); });
-    if (image) say({{"image", render(*image)}}, true);
-    else say(error_reply(image.error()).body, true);
+    const auto image = supervisor.images().build(
+        name, [&](const std::string& progress) { say({{"progress", progress}}, false); });
+    if (image)
+      say({{"image", render(*image)}}, true);
+    else
+      say(error_reply(image.error()).body, true);
   });
   while (true) {
     while (!build->lines.empty()) {
@@ -55,12 +61,14 @@ asio::awaitable<void> send_build(Supervisor& supervisor, std::string name, Outpu
       if (!co_await output.write(text)) co_return;  // the build goes on without its watcher
     }
     if (build->ended) co_return;
-    if (!co_await build->wakeup.wait(std::chrono::seconds(15)) && !co_await output.write("\n")) co_return;
+    if (!co_await build->wakeup.wait(std::chrono::seconds(15)) && !co_await output.write("\n"))
+      co_return;
   }
 }
 
 asio::awaitable<Reply> build(Supervisor& supervisor, const Call& call) {
-  if (call.principal.team) co_return error_reply(403, "forbidden", "Images are changed by the node's operator.");
+  if (call.principal.team)
+    co_return error_reply(403, "forbidden", "Images are changed by the node's operator.");
   const auto body = body_object(call.body, kSmallBody);
   if (!body) co_return error_reply(body.error());
   Fields fields(*body, "$");
@@ -68,12 +76,15 @@ asio::awaitable<Reply> build(Supervisor& supervisor, const Call& call) {
   if (const auto done = fields.finish(); !done) co_return error_reply(done.error());
   Reply reply;
   reply.content_type = kNdjson;
-  reply.stream = [&supervisor, name](Output& output) { return send_build(supervisor, name, output); };
+  reply.stream = [&supervisor, name](Output& output) {
+    return send_build(supervisor, name, output);
+  };
   co_return reply;
 }
 
 asio::awaitable<Reply> remove(Supervisor& supervisor, const Call& call) {
-  if (call.principal.team) co_return error_reply(403, "forbidden", "Images are changed by the node's operator.");
+  if (call.principal.team)
+    co_return error_reply(403, "forbidden", "Images are changed by the node's operator.");
   auto work = [&supervisor, name = call.param("name")] { return supervisor.images().remove(name); };
   const auto done = co_await on_pool<void>(supervisor.loop(), std::move(work));
   if (!done) co_return error_reply(done.error());
@@ -83,9 +94,12 @@ asio::awaitable<Reply> remove(Supervisor& supervisor, const Call& call) {
 }  // namespace
 
 void add_image_routes(Router& router, Supervisor& supervisor) {
-  router.add({"GET", "/sallyport/v1/images", [&supervisor](const Call&) { return list(supervisor); }});
-  router.add({"POST", "/sallyport/v1/images", [&supervisor](const Call& call) { return build(supervisor, call); }});
-  router.add({"DELETE", "/sallyport/v1/images/{name}", [&supervisor](const Call& call) { return remove(supervisor, call); }});
+  router.add(
+      {"GET", "/sallyport/v1/images", [&supervisor](const Call&) { return list(supervisor); }});
+  router.add({"POST", "/sallyport/v1/images",
+              [&supervisor](const Call& call) { return build(supervisor, call); }});
+  router.add({"DELETE", "/sallyport/v1/images/{name}",
+              [&supervisor](const Call& call) { return remove(supervisor, call); }});
 }
 
 }  // namespace sallyport::api

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// POST sessions/{id}/network-policy: the whole policy is replaced, is in force when the answer leaves (I4), and says how
-// many open flows it kept and cut. A refused one changes nothing.
+// POST sessions/{id}/network-policy: the whole policy is replaced, is in force when the answer
+// leaves (I4), and says how many open flows it kept and cut. A refused one changes nothing.
 #include <fmt/format.h>
 
 #include "api/await.h"
@@ -26,17 +26,21 @@ asio::awaitable<Reply> set(Supervisor& supervisor, const Call& call) {
   };
   auto policy = co_await on_pool<policy::PolicyPtr>(supervisor.loop(), std::move(parse));
   if (!policy) co_return error_reply(policy.error());
-  auto start = [&supervisor, id = known->session.id, policy = *std::move(policy)](auto done) mutable {
+  auto start = [&supervisor, id = known->session.id,
+                policy = *std::move(policy)](auto done) mutable {
     supervisor.set_policy(id, std::move(policy), std::move(done));
   };
   const auto update = co_await answer_of<PolicyUpdate>(std::move(start));
   if (!update) co_return co_await conflict_reply(supervisor, known->session.id, update.error());
   co_return json_reply({{"session", render_session(update->view.session, update->view.policy)},
-                        {"networkPolicyUpdate", {{"version", update->version}, {"kept", update->counts.kept},
-                                                 {"cut", update->counts.cut}}}});
+                        {"networkPolicyUpdate",
+                         {{"version", update->version},
+                          {"kept", update->counts.kept},
+                          {"cut", update->counts.cut}}}});
 }
 
-// GET /sallyport/v1/sandboxes/{name}/policy: what is in force, in the request grammar without its secrets.
+// GET /sallyport/v1/sandboxes/{name}/policy: what is in force, in the request grammar without its
+// secrets.
 asio::awaitable<Reply> get(Supervisor& supervisor, const Call& call) {
   const auto view = co_await visible_sandbox(supervisor, call);
   if (!view) co_return error_reply(view.error());
@@ -47,7 +51,8 @@ asio::awaitable<Reply> get(Supervisor& supervisor, const Call& call) {
     if (!policy) return std::unexpected(policy.error());
     const auto sandbox = supervisor.store().sandbox(key);
     if (!sandbox) return std::unexpected(sandbox.error());
-    const auto boundary = sandbox::boundary_for(supervisor.settings().boundary, sandbox->network_id);
+    const auto boundary =
+        sandbox::boundary_for(supervisor.settings().boundary, sandbox->network_id);
     return json::object{{"version", stored->version},
                         {"policy", policy::render_redacted(**policy)},
                         {"boundary", (boundary ? *boundary : sandbox::BoundaryLists{}).to_json()}};
@@ -62,7 +67,8 @@ asio::awaitable<Reply> get(Supervisor& supervisor, const Call& call) {
 void add_policy_routes(Router& router, Supervisor& supervisor) {
   router.add({"POST", "/v2/sandboxes/sessions/{id}/network-policy",
               [&supervisor](const Call& call) { return set(supervisor, call); }, kPolicyBody});
-  router.add({"GET", "/sallyport/v1/sandboxes/{name}/policy", [&supervisor](const Call& call) { return get(supervisor, call); }});
+  router.add({"GET", "/sallyport/v1/sandboxes/{name}/policy",
+              [&supervisor](const Call& call) { return get(supervisor, call); }});
 }
 
 }  // namespace sallyport::api

@@ -16,7 +16,8 @@ asio::awaitable<Reply> health(Supervisor& supervisor) {
 
 // What a new sandbox would be judged by, so that `policy explain FILE` need not guess.
 asio::awaitable<Reply> boundary(Supervisor& supervisor, const Call& call) {
-  const auto lists = sandbox::boundary_for(supervisor.settings().boundary, call.query_value("networkId"));
+  const auto lists =
+      sandbox::boundary_for(supervisor.settings().boundary, call.query_value("networkId"));
   if (!lists) co_return error_reply(lists.error());
   co_return json_reply({{"boundary", lists->to_json()}});
 }
@@ -25,7 +26,9 @@ asio::awaitable<Reply> inspect(Supervisor& supervisor, const Call& call) {
   const auto view = co_await visible_sandbox(supervisor, call);
   if (!view) co_return error_reply(view.error());
   json::object out = render_view(*view);
-  auto start = [&supervisor, id = view->session.id](auto done) { supervisor.details(id, std::move(done)); };
+  auto start = [&supervisor, id = view->session.id](auto done) {
+    supervisor.details(id, std::move(done));
+  };
   const auto details = co_await answer_of<Details>(std::move(start));
   if (details) {
     out["node"] = json::object{{"isolation", details->isolation},
@@ -42,9 +45,12 @@ asio::awaitable<Reply> inspect(Supervisor& supervisor, const Call& call) {
 }  // namespace
 
 void add_node_routes(Router& router, Supervisor& supervisor) {
-  router.add({"GET", "/sallyport/v1/health", [&supervisor](const Call&) { return health(supervisor); }});
-  router.add({"GET", "/sallyport/v1/boundary", [&supervisor](const Call& call) { return boundary(supervisor, call); }});
-  router.add({"GET", "/sallyport/v1/sandboxes/{name}", [&supervisor](const Call& call) { return inspect(supervisor, call); }});
+  router.add(
+      {"GET", "/sallyport/v1/health", [&supervisor](const Call&) { return health(supervisor); }});
+  router.add({"GET", "/sallyport/v1/boundary",
+              [&supervisor](const Call& call) { return boundary(supervisor, call); }});
+  router.add({"GET", "/sallyport/v1/sandboxes/{name}",
+              [&supervisor](const Call& call) { return inspect(supervisor, call); }});
 }
 
 }  // namespace sallyport::api

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records as the API's objects (spec/api.md 1.2). Optional members are absent, never null: the clients' validators throw
-// on null. Nothing that identifies the node (pids, slots, paths) is in them.
+// Records as the API's objects (spec/api.md 1.2). Optional members are absent, never null: the
+// clients' validators throw on null. Nothing that identifies the node (pids, slots, paths) is in
+// them.
 #pragma once
 
 #include "base/json.h"
@@ -9,11 +10,14 @@
 
 namespace sallyport::api {
 
-[[nodiscard]] json::object render_sandbox(const store::SandboxRecord& sandbox, const json::value& policy);
-[[nodiscard]] json::object render_session(const store::SessionRecord& session, const json::value& policy);
+[[nodiscard]] json::object render_sandbox(const store::SandboxRecord& sandbox,
+                                          const json::value& policy);
+[[nodiscard]] json::object render_session(const store::SessionRecord& session,
+                                          const json::value& policy);
 [[nodiscard]] json::object render_command(const store::CommandRecord& command);
 // {"sandbox":…,"session":…,"routes":[]}
 [[nodiscard]] json::object render_view(const sandbox::View& view);
-[[nodiscard]] json::object render_pagination(std::size_t count, const std::optional<std::string>& next);
+[[nodiscard]] json::object render_pagination(std::size_t count,
+                                             const std::optional<std::string>& next);
 
 }  // namespace sallyport::api

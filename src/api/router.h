@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table from method and path to what answers. Paths are written without the /api prefix, which is optional on the
-// wire; "{name}" takes one segment. The first row that matches wins, so words come before names.
+// The table from method and path to what answers. Paths are written without the /api prefix, which
+// is optional on the wire; "{name}" takes one segment. The first row that matches wins, so words
+// come before names.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,8 @@
 namespace sallyport::api {
 
 inline constexpr std::size_t kSmallBody = 1U << 20;
-inline constexpr std::size_t kPolicyBody = 10U << 20;  // policy::kMaxPolicyBytes and what is around it
+inline constexpr std::size_t kPolicyBody = 10U
+                                           << 20;  // policy::kMaxPolicyBytes and what is around it
 
 using Handler = std::function<asio::awaitable<Reply>(const Call&)>;
 

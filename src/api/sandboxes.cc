@@ -16,8 +16,8 @@ namespace {
 using sandbox::Supervisor;
 using sandbox::View;
 
-// Where the clients expect the port of the terminal service; they refuse an answer without one when they said they
-// might want a terminal.
+// Where the clients expect the port of the terminal service; they refuse an answer without one when
+// they said they might want a terminal.
 constexpr int kInteractivePort = 26661;
 
 asio::awaitable<Reply> create(Supervisor& supervisor, const Call& call) {
@@ -39,18 +39,23 @@ asio::awaitable<Reply> create(Supervisor& supervisor, const Call& call) {
   co_return json_reply(std::move(out));
 }
 
-// `resume=true` starts a stopped sandbox again from its snapshot. There are no snapshots yet, so a stopped sandbox is
-// one that cannot resume; one that is stopping is waited for first, as clients expect.
+// `resume=true` starts a stopped sandbox again from its snapshot. There are no snapshots yet, so a
+// stopped sandbox is one that cannot resume; one that is stopping is waited for first, as clients
+// expect.
 asio::awaitable<Reply> get(Supervisor& supervisor, const Call& call) {
   auto view = co_await visible_sandbox(supervisor, call);
   if (!view) co_return error_reply(view.error());
   if (call.query_value("resume") == "true" && view->session.status != "running") {
     if (view->session.status == "stopping" || view->session.status == "snapshotting") {
-      auto start = [&supervisor, id = view->session.id](auto done) { supervisor.stop(id, std::move(done)); };
-      if (const auto stopped = co_await answer_of<View>(std::move(start)); !stopped) co_return error_reply(stopped.error());
+      auto start = [&supervisor, id = view->session.id](auto done) {
+        supervisor.stop(id, std::move(done));
+      };
+      if (const auto stopped = co_await answer_of<View>(std::move(start)); !stopped)
+        co_return error_reply(stopped.error());
     }
     if (view->session.status != "pending") {
-      co_return error_reply(410, "snapshot_not_found", "Cannot resume sandbox: no snapshot available.");
+      co_return error_reply(410, "snapshot_not_found",
+                            "Cannot resume sandbox: no snapshot available.");
     }
   }
   co_return json_reply(render_view(*view));
@@ -59,7 +64,9 @@ asio::awaitable<Reply> get(Supervisor& supervisor, const Call& call) {
 asio::awaitable<Reply> remove(Supervisor& supervisor, const Call& call) {
   const auto known = co_await visible_sandbox(supervisor, call);
   if (!known) co_return error_reply(known.error());
-  auto start = [&supervisor, key = known->sandbox.key](auto done) { supervisor.remove(key, std::move(done)); };
+  auto start = [&supervisor, key = known->sandbox.key](auto done) {
+    supervisor.remove(key, std::move(done));
+  };
   const auto last = co_await answer_of<View>(std::move(start));
   if (!last) co_return error_reply(last.error());
   co_return json_reply({{"sandbox", render_sandbox(last->sandbox, last->policy)}});
@@ -78,12 +85,17 @@ Result<ListQuery> parse_list(const Call& call) {
   if (auto done = parse_page(call, out.page); !done) return std::unexpected(done.error());
   using Sort = store::SandboxFilter::Sort;
   const std::string sort = call.query_value("sortBy").value_or("createdAt");
-  if (sort == "createdAt" || sort == "currentSnapshotId") out.filter.sort = Sort::created_at;
-  else if (sort == "name") out.filter.sort = Sort::name;
-  else if (sort == "statusUpdatedAt") out.filter.sort = Sort::status_updated_at;
-  else return fail(Code::invalid, "sortBy: must be createdAt, name or statusUpdatedAt");
+  if (sort == "createdAt" || sort == "currentSnapshotId")
+    out.filter.sort = Sort::created_at;
+  else if (sort == "name")
+    out.filter.sort = Sort::name;
+  else if (sort == "statusUpdatedAt")
+    out.filter.sort = Sort::status_updated_at;
+  else
+    return fail(Code::invalid, "sortBy: must be createdAt, name or statusUpdatedAt");
   out.filter.name_prefix = call.query_value("namePrefix");
-  if (out.filter.name_prefix && sort != "name") return fail(Code::invalid, "namePrefix: only with sortBy=name");
+  if (out.filter.name_prefix && sort != "name")
+    return fail(Code::invalid, "namePrefix: only with sortBy=name");
   if (auto status = call.query_value("status")) {
     if (!sandbox::state_from(*status)) return fail(Code::invalid, "status: no such status");
     if (sort != "createdAt") return fail(Code::invalid, "status: only with sortBy=createdAt");
@@ -111,7 +123,8 @@ asio::awaitable<Reply> list(Supervisor& supervisor, const Call& call) {
       sandboxes.push_back(render_sandbox(each, policy ? policy->response : json::value()));
     }
     const std::size_t count = sandboxes.size();
-    return json::object{{"sandboxes", std::move(sandboxes)}, {"pagination", render_pagination(count, page->next)}};
+    return json::object{{"sandboxes", std::move(sandboxes)},
+                        {"pagination", render_pagination(count, page->next)}};
   };
   auto out = co_await on_pool<json::object>(supervisor.loop(), std::move(work));
   if (!out) co_return error_reply(out.error());
@@ -130,7 +143,8 @@ Result<> parse_page(const Call& call, store::Page& page) {
     page.limit = value;
   }
   const std::string order = call.query_value("sortOrder").value_or("desc");
-  if (order != "asc" && order != "desc") return fail(Code::invalid, "sortOrder: must be asc or desc");
+  if (order != "asc" && order != "desc")
+    return fail(Code::invalid, "sortOrder: must be asc or desc");
   page.descending = order == "desc";
   page.cursor = call.query_value("cursor").value_or("");
   return {};
@@ -141,9 +155,12 @@ void add_sandbox_routes(Router& router, Supervisor& supervisor) {
   for (const char* path : {"/v3/sandboxes", "/v2/sandboxes", "/v4/sandboxes"}) {
     router.add({"POST", path, creates, kPolicyBody});
   }
-  router.add({"GET", "/v2/sandboxes", [&supervisor](const Call& call) { return list(supervisor, call); }});
-  router.add({"GET", "/v2/sandboxes/{name}", [&supervisor](const Call& call) { return get(supervisor, call); }});
-  router.add({"DELETE", "/v2/sandboxes/{name}", [&supervisor](const Call& call) { return remove(supervisor, call); }});
+  router.add(
+      {"GET", "/v2/sandboxes", [&supervisor](const Call& call) { return list(supervisor, call); }});
+  router.add({"GET", "/v2/sandboxes/{name}",
+              [&supervisor](const Call& call) { return get(supervisor, call); }});
+  router.add({"DELETE", "/v2/sandboxes/{name}",
+              [&supervisor](const Call& call) { return remove(supervisor, call); }});
 }
 
 }  // namespace sallyport::api

@@ -57,10 +57,11 @@ struct Server::Impl : std::enable_shared_from_this<Server::Impl> {
   Result<> listen_tcp(const std::string& address);
   template <class Acceptor>
   asio::awaitable<void> accept_loop(std::shared_ptr<Impl> self, Acceptor& from);
-  asio::awaitable<void> serve(std::shared_ptr<Impl> self, asio::generic::stream_protocol::socket socket);
+  asio::awaitable<void> serve(std::shared_ptr<Impl> self,
+                              asio::generic::stream_protocol::socket socket);
   asio::awaitable<bool> serve_one(Stream& stream, beast::flat_buffer& buffer);
-  asio::awaitable<Reply> dispatch(const http::request<http::string_body>& request, const Router::Found& found,
-                                  Target target, Principal principal);
+  asio::awaitable<Reply> dispatch(const http::request<http::string_body>& request,
+                                  const Router::Found& found, Target target, Principal principal);
 };
 
 namespace {
@@ -68,13 +69,15 @@ namespace {
 // Streams are chunked; HTTP/1.0 clients get the end of the connection instead.
 class ChunkOutput : public Output {
  public:
-  ChunkOutput(Stream& stream, std::chrono::seconds limit, bool chunked) : stream_(stream), limit_(limit), chunked_(chunked) {}
+  ChunkOutput(Stream& stream, std::chrono::seconds limit, bool chunked)
+      : stream_(stream), limit_(limit), chunked_(chunked) {}
 
   asio::awaitable<Result<>> write(std::string text) override {
     if (text.empty()) co_return Result<>();
     error_code error;
     stream_.expires_after(limit_);
-    const std::string framed = chunked_ ? fmt::format("{:x}\r\n", text.size()) + text + "\r\n" : std::move(text);
+    const std::string framed =
+        chunked_ ? fmt::format("{:x}\r\n", text.size()) + text + "\r\n" : std::move(text);
     co_await asio::async_write(stream_, asio::buffer(framed), token(error));
     if (error) co_return fail(Code::unavailable, "client: " + error.message());
     co_return Result<>();
@@ -86,7 +89,8 @@ class ChunkOutput : public Output {
   bool chunked_;
 };
 
-asio::awaitable<bool> send_reply(Stream& stream, Reply& reply, unsigned version, bool keep_alive, std::chrono::seconds limit) {
+asio::awaitable<bool> send_reply(Stream& stream, Reply& reply, unsigned version, bool keep_alive,
+                                 std::chrono::seconds limit) {
   error_code error;
   stream.expires_after(limit);
   if (!reply.stream) {
@@ -117,10 +121,12 @@ asio::awaitable<bool> send_reply(Stream& stream, Reply& reply, unsigned version,
 
 }  // namespace
 
-// Bound under another name and renamed, so that whoever finds the socket finds it listening and with its final mode.
+// Bound under another name and renamed, so that whoever finds the socket finds it listening and
+// with its final mode.
 Result<> Server::Impl::listen_unix(const std::string& path) {
   const std::string fresh = path + ".new";
-  if (fresh.size() >= sizeof(sockaddr_un::sun_path)) return fail(Code::invalid, "listen: the path is too long for a unix socket");
+  if (fresh.size() >= sizeof(sockaddr_un::sun_path))
+    return fail(Code::invalid, "listen: the path is too long for a unix socket");
   (void)::unlink(fresh.c_str());
   const mode_t mask = ::umask(0177);
   error_code error;
@@ -133,11 +139,14 @@ Result<> Server::Impl::listen_unix(const std::string& path) {
   gid_t owner = 0;
   if (!settings.group.empty()) {
     const group* entry = ::getgrnam(settings.group.c_str());
-    if (entry == nullptr) return fail(Code::invalid, fmt::format("socket_group: no group '{}' on this machine", settings.group));
+    if (entry == nullptr)
+      return fail(Code::invalid,
+                  fmt::format("socket_group: no group '{}' on this machine", settings.group));
     owner = entry->gr_gid;
   }
   // Without root (tests) the socket keeps its maker as owner.
-  if (::geteuid() == 0 && ::chown(fresh.c_str(), 0, owner) != 0) return fail_errno("chown " + fresh);
+  if (::geteuid() == 0 && ::chown(fresh.c_str(), 0, owner) != 0)
+    return fail_errno("chown " + fresh);
   if (::chmod(fresh.c_str(), 0660) != 0) return fail_errno("chmod " + fresh);
   if (::rename(fresh.c_str(), path.c_str()) != 0) return fail_errno("rename " + fresh);
   socket_path = path;
@@ -147,8 +156,10 @@ Result<> Server::Impl::listen_unix(const std::string& path) {
 
 Result<> Server::Impl::listen_tcp(const std::string& address) {
   const auto endpoint = Endpoint::parse(address);
-  if (!endpoint) return fail(Code::invalid, fmt::format("listen: '{}' is no address:port", address));
-  if (settings.tokens.empty()) return fail(Code::invalid, "listen: TCP needs at least one entry in tokens");
+  if (!endpoint)
+    return fail(Code::invalid, fmt::format("listen: '{}' is no address:port", address));
+  if (settings.tokens.empty())
+    return fail(Code::invalid, "listen: TCP needs at least one entry in tokens");
   error_code error;
   const auto host = asio::ip::make_address(endpoint->address.to_string(), error);
   TcpAcceptor made(context);
@@ -177,12 +188,14 @@ asio::awaitable<void> Server::Impl::accept_loop(std::shared_ptr<Impl> self, Acce
     }
     if (connections >= settings.max_connections) continue;  // closes it
     ++connections;
-    // Detached from here, but not without an owner: it keeps `self`, and every wait in it has a deadline.
+    // Detached from here, but not without an owner: it keeps `self`, and every wait in it has a
+    // deadline.
     asio::co_spawn(context, serve(self, std::move(socket)), asio::detached);
   }
 }
 
-asio::awaitable<void> Server::Impl::serve(std::shared_ptr<Impl> self, asio::generic::stream_protocol::socket socket) {
+asio::awaitable<void> Server::Impl::serve(std::shared_ptr<Impl> self,
+                                          asio::generic::stream_protocol::socket socket) {
   Stream stream(std::move(socket));
   beast::flat_buffer buffer(kMaxHeader + kPolicyBody);
   try {
@@ -216,7 +229,8 @@ asio::awaitable<bool> Server::Impl::serve_one(Stream& stream, beast::flat_buffer
     if (error == http::error::header_limit) {
       Reply reply = error_reply(431, "bad_request", "The request header is too large.");
       co_await send_reply(stream, reply, version, false, settings.write_limit);
-    } else if (error.category() == http::make_error_code(http::error::bad_method).category() && error != http::error::end_of_stream) {
+    } else if (error.category() == http::make_error_code(http::error::bad_method).category() &&
+               error != http::error::end_of_stream) {
       Reply reply = error_reply(400, "bad_request", "This is not HTTP/1.1: " + error.message());
       co_await send_reply(stream, reply, version, false, settings.write_limit);
     }
@@ -224,7 +238,9 @@ asio::awaitable<bool> Server::Impl::serve_one(Stream& stream, beast::flat_buffer
   }
   const auto target = parse_target({parser.get().target().data(), parser.get().target().size()});
   Router::Found found;
-  if (target) found = router.find({parser.get().method_string().data(), parser.get().method_string().size()}, target->path);
+  if (target)
+    found = router.find({parser.get().method_string().data(), parser.get().method_string().size()},
+                        target->path);
 
   std::optional<Principal> principal;
   if (std::holds_alternative<TcpAcceptor>(acceptor)) {
@@ -235,16 +251,27 @@ asio::awaitable<bool> Server::Impl::serve_one(Stream& stream, beast::flat_buffer
   }
   // Whatever is refused here is refused before its body is read.
   std::optional<Reply> refused;
-  if (!principal) refused = error_reply(401, "unauthorized", "A valid bearer token is required.");
-  else if (!target) refused = error_reply(400, "bad_request", "The request target is malformed.");
-  else if (found.route == nullptr && found.other_method) refused = error_reply(405, "method_not_allowed", "This path has no such method.");
-  else if (found.route == nullptr) refused = error_reply(404, "not_found", fmt::format("{} is not served by this version of Sallyport.", target->path));
+  if (!principal)
+    refused = error_reply(401, "unauthorized", "A valid bearer token is required.");
+  else if (!target)
+    refused = error_reply(400, "bad_request", "The request target is malformed.");
+  else if (found.route == nullptr && found.other_method)
+    refused = error_reply(405, "method_not_allowed", "This path has no such method.");
+  else if (found.route == nullptr)
+    refused =
+        error_reply(404, "not_found",
+                    fmt::format("{} is not served by this version of Sallyport.", target->path));
   if (refused) {
     const bool has_body = parser.content_length().value_or(0) > 0 || parser.chunked();
-    co_return co_await send_reply(stream, *refused, version, parser.get().keep_alive() && !has_body, settings.write_limit);
+    co_return co_await send_reply(stream, *refused, version, parser.get().keep_alive() && !has_body,
+                                  settings.write_limit);
   }
-  const auto too_large = [&] { return error_reply(413, "bad_request", fmt::format("The body is larger than {} bytes.", found.route->max_body)); };
-  if (parser.content_length().value_or(0) > found.route->max_body) {  // known at once, so do not wait for it
+  const auto too_large = [&] {
+    return error_reply(413, "bad_request",
+                       fmt::format("The body is larger than {} bytes.", found.route->max_body));
+  };
+  if (parser.content_length().value_or(0) >
+      found.route->max_body) {  // known at once, so do not wait for it
     Reply reply = too_large();
     co_await send_reply(stream, reply, version, false, settings.write_limit);
     co_return false;
@@ -253,7 +280,8 @@ asio::awaitable<bool> Server::Impl::serve_one(Stream& stream, beast::flat_buffer
   stream.expires_after(settings.body_limit);
   const auto expect = parser.get()[http::field::expect];
   if (beast::iequals(expect, "100-continue")) {
-    co_await asio::async_write(stream, asio::buffer(std::string_view("HTTP/1.1 100 Continue\r\n\r\n")), token(error));
+    co_await asio::async_write(
+        stream, asio::buffer(std::string_view("HTTP/1.1 100 Continue\r\n\r\n")), token(error));
   }
   if (!error) co_await http::async_read(stream, buffer, parser, token(error));
   if (error == http::error::body_limit) {
@@ -268,8 +296,9 @@ asio::awaitable<bool> Server::Impl::serve_one(Stream& stream, beast::flat_buffer
   co_return co_await send_reply(stream, reply, version, request.keep_alive(), settings.write_limit);
 }
 
-asio::awaitable<Reply> Server::Impl::dispatch(const http::request<http::string_body>& request, const Router::Found& found,
-                                              Target target, Principal principal) {
+asio::awaitable<Reply> Server::Impl::dispatch(const http::request<http::string_body>& request,
+                                              const Router::Found& found, Target target,
+                                              Principal principal) {
   Call call;
   call.method = std::string(request.method_string());
   call.path = std::move(target.path);
@@ -279,12 +308,17 @@ asio::awaitable<Reply> Server::Impl::dispatch(const http::request<http::string_b
   call.principal = std::move(principal);
   try {
     Reply reply = co_await found.route->handler(call);
-    log::debug("request", {{"method", call.method}, {"path", call.path}, {"status", reply.status}, {"by", call.principal.name}});
+    log::debug("request", {{"method", call.method},
+                           {"path", call.path},
+                           {"status", reply.status},
+                           {"by", call.principal.name}});
     co_return reply;
   } catch (const std::exception& error) {
-    log::error("request ended by an exception", {{"method", call.method}, {"path", call.path}, {"error", error.what()}});
+    log::error("request ended by an exception",
+               {{"method", call.method}, {"path", call.path}, {"error", error.what()}});
   }
-  co_return error_reply(500, "internal_error", "The request could not be served; the daemon's log says why.");
+  co_return error_reply(500, "internal_error",
+                        "The request could not be served; the daemon's log says why.");
 }
 
 Server::Server(asio::io_context& context, const Router& router, ServerSettings settings)
@@ -295,9 +329,12 @@ Server::~Server() { stop(); }
 Result<> Server::start() {
   const std::string& listen = impl_->settings.listen;
   Result<> ready;
-  if (listen.starts_with("unix:")) ready = impl_->listen_unix(listen.substr(5));
-  else if (listen.starts_with("tcp:")) ready = impl_->listen_tcp(listen.substr(4));
-  else return fail(Code::invalid, "listen: must be unix:/path or tcp:address:port");
+  if (listen.starts_with("unix:"))
+    ready = impl_->listen_unix(listen.substr(5));
+  else if (listen.starts_with("tcp:"))
+    ready = impl_->listen_tcp(listen.substr(4));
+  else
+    return fail(Code::invalid, "listen: must be unix:/path or tcp:address:port");
   if (!ready) return ready;
   if (auto* unix_socket = std::get_if<Impl::UnixAcceptor>(&impl_->acceptor)) {
     asio::co_spawn(impl_->context, impl_->accept_loop(impl_, *unix_socket), asio::detached);
@@ -311,7 +348,8 @@ void Server::stop() {
   if (impl_->stopping) return;
   impl_->stopping = true;
   error_code ignored;
-  if (auto* unix_socket = std::get_if<Impl::UnixAcceptor>(&impl_->acceptor)) unix_socket->close(ignored);
+  if (auto* unix_socket = std::get_if<Impl::UnixAcceptor>(&impl_->acceptor))
+    unix_socket->close(ignored);
   if (auto* tcp = std::get_if<Impl::TcpAcceptor>(&impl_->acceptor)) tcp->close(ignored);
   if (!impl_->socket_path.empty()) (void)::unlink(impl_->socket_path.c_str());
 }

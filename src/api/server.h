@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The HTTP/1.1 listener: a unix socket whose file mode is the access control, or TCP with bearer tokens. Every size and
-// every wait of a connection is bounded; a client that reads too slowly loses its connection, never our memory.
+// The HTTP/1.1 listener: a unix socket whose file mode is the access control, or TCP with bearer
+// tokens. Every size and every wait of a connection is bounded; a client that reads too slowly
+// loses its connection, never our memory.
 #pragma once
 
 #include <chrono>
@@ -21,14 +22,14 @@ class io_context;
 namespace sallyport::api {
 
 struct ServerSettings {
-  std::string listen;  // "unix:/path" or "tcp:127.0.0.1:8400"
-  std::string group;   // of the unix socket; empty: root's
+  std::string listen;         // "unix:/path" or "tcp:127.0.0.1:8400"
+  std::string group;          // of the unix socket; empty: root's
   std::vector<Token> tokens;  // for TCP
   std::size_t max_connections = 1024;
   std::chrono::seconds idle_limit{75};    // between requests
   std::chrono::seconds header_limit{10};  // from the first byte to the end of the header
   std::chrono::seconds body_limit{60};
-  std::chrono::seconds write_limit{60};   // for each write
+  std::chrono::seconds write_limit{60};  // for each write
 };
 
 class Server {
@@ -39,7 +40,7 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   [[nodiscard]] Result<> start();
-  void stop();  // no new connections; open ones end with the loop
+  void stop();                               // no new connections; open ones end with the loop
   [[nodiscard]] std::uint16_t port() const;  // of TCP, for tests that listen on port 0
 
  private:

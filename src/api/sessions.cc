@@ -12,7 +12,8 @@ using sandbox::Supervisor;
 using sandbox::View;
 
 asio::awaitable<Reply> list(Supervisor& supervisor, const Call& call) {
-  store::SessionFilter filter{call.principal.team, call.query_value("project"), call.query_value("name")};
+  store::SessionFilter filter{call.principal.team, call.query_value("project"),
+                              call.query_value("name")};
   store::Page page;
   if (const auto parsed = parse_page(call, page); !parsed) co_return error_reply(parsed.error());
   auto work = [&supervisor, filter, page]() -> Result<json::object> {
@@ -24,7 +25,8 @@ asio::awaitable<Reply> list(Supervisor& supervisor, const Call& call) {
       sessions.push_back(render_session(each, policy ? policy->response : json::value()));
     }
     const std::size_t count = sessions.size();
-    return json::object{{"sessions", std::move(sessions)}, {"pagination", render_pagination(count, found->next)}};
+    return json::object{{"sessions", std::move(sessions)},
+                        {"pagination", render_pagination(count, found->next)}};
   };
   auto out = co_await on_pool<json::object>(supervisor.loop(), std::move(work));
   if (!out) co_return error_reply(out.error());
@@ -34,13 +36,16 @@ asio::awaitable<Reply> list(Supervisor& supervisor, const Call& call) {
 asio::awaitable<Reply> get(Supervisor& supervisor, const Call& call) {
   const auto view = co_await visible_session(supervisor, call);
   if (!view) co_return error_reply(view.error());
-  co_return json_reply({{"session", render_session(view->session, view->policy)}, {"routes", json::array()}});
+  co_return json_reply(
+      {{"session", render_session(view->session, view->policy)}, {"routes", json::array()}});
 }
 
 asio::awaitable<Reply> stop(Supervisor& supervisor, const Call& call) {
   const auto known = co_await visible_session(supervisor, call);
   if (!known) co_return error_reply(known.error());
-  auto start = [&supervisor, id = known->session.id](auto done) { supervisor.stop(id, std::move(done)); };
+  auto start = [&supervisor, id = known->session.id](auto done) {
+    supervisor.stop(id, std::move(done));
+  };
   const auto view = co_await answer_of<View>(std::move(start));
   if (!view) co_return error_reply(view.error());
   co_return json_reply({{"session", render_session(view->session, view->policy)},
@@ -57,19 +62,25 @@ asio::awaitable<Reply> extend(Supervisor& supervisor, const Call& call) {
   const auto known = co_await visible_session(supervisor, call);
   if (!known) co_return error_reply(known.error());
   if (auto refused = refuse_unless_running(known->session)) co_return *std::move(refused);
-  auto start = [&supervisor, id = known->session.id, by = *duration](auto done) { supervisor.extend(id, by, std::move(done)); };
+  auto start = [&supervisor, id = known->session.id, by = *duration](auto done) {
+    supervisor.extend(id, by, std::move(done));
+  };
   const auto view = co_await answer_of<View>(std::move(start));
   if (view) co_return json_reply({{"session", render_session(view->session, view->policy)}});
-  if (view.error().code == Code::invalid) co_return error_reply(400, "sandbox_timeout_invalid", view.error().message);
+  if (view.error().code == Code::invalid)
+    co_return error_reply(400, "sandbox_timeout_invalid", view.error().message);
   co_return co_await conflict_reply(supervisor, known->session.id, view.error());
 }
 
 }  // namespace
 
 void add_session_routes(Router& router, Supervisor& supervisor) {
-  router.add({"GET", "/v2/sandboxes/sessions", [&supervisor](const Call& call) { return list(supervisor, call); }});
-  router.add({"GET", "/v2/sandboxes/sessions/{id}", [&supervisor](const Call& call) { return get(supervisor, call); }});
-  router.add({"POST", "/v2/sandboxes/sessions/{id}/stop", [&supervisor](const Call& call) { return stop(supervisor, call); }});
+  router.add({"GET", "/v2/sandboxes/sessions",
+              [&supervisor](const Call& call) { return list(supervisor, call); }});
+  router.add({"GET", "/v2/sandboxes/sessions/{id}",
+              [&supervisor](const Call& call) { return get(supervisor, call); }});
+  router.add({"POST", "/v2/sandboxes/sessions/{id}/stop",
+              [&supervisor](const Call& call) { return stop(supervisor, call); }});
   router.add({"POST", "/v2/sandboxes/sessions/{id}/extend-timeout",
               [&supervisor](const Call& call) { return extend(supervisor, call); }});
 }

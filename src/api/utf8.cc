@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replacement follows Unicode 3.9 "maximal subpart" practice, as browsers and Python do it: one U+FFFD for each longest
-// beginning of a well-formed sequence.
+// Replacement follows Unicode 3.9 "maximal subpart" practice, as browsers and Python do it: one
+// U+FFFD for each longest beginning of a well-formed sequence.
 #include "api/utf8.h"
 
 namespace sallyport::api {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes text out of a stream of bytes that is cut anywhere: a character that is split between two pieces waits for its
-// rest, what is not UTF-8 becomes U+FFFD. One per stream; all pieces together give the same text however
-// they are cut.
+// Makes text out of a stream of bytes that is cut anywhere: a character that is split between two
+// pieces waits for its rest, what is not UTF-8 becomes U+FFFD. One per stream; all pieces
+// together give the same text however they are cut.
 #pragma once
 
 #include <string>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // IPv4 and IPv6 addresses and prefixes as one type, so that no code has a v4 and a v6 copy.
-// An IPv4 address is kept as its IPv4-mapped form (RFC 4291 s2.5.5.2): a mapped address that a guest writes
-// therefore *is* the IPv4 address. A Cidr belongs to one family: ::/0 does not contain IPv4.
+// An IPv4 address is kept as its IPv4-mapped form (RFC 4291 s2.5.5.2): a mapped address that a
+// guest writes therefore *is* the IPv4 address. A Cidr belongs to one family: ::/0 does not
+// contain IPv4.
 #pragma once
 
 #include <sys/socket.h>
@@ -60,7 +61,8 @@ class Cidr {
   Cidr() = default;  // ::/128
   // Masks host bits. `prefix` counts in the address's own family (0-32 or 0-128).
   static std::optional<Cidr> make(Address address, unsigned prefix);
-  // "10.0.0.0/8", "2001:db8::/32", a bare address is /32 or /128; ::ffff:10.0.0.0/104 is 10.0.0.0/8.
+  // "10.0.0.0/8", "2001:db8::/32", a bare address is /32 or /128; ::ffff:10.0.0.0/104
+  // is 10.0.0.0/8.
   static std::optional<Cidr> parse(std::string_view text);
 
   [[nodiscard]] bool is_v4() const { return v4_; }

@@ -14,7 +14,8 @@
 namespace sallyport {
 namespace {
 
-// Boost's own DOM handler with a key set per open object. Names follow the SAX interface of basic_parser.
+// Boost's own DOM handler with a key set per open object. Names follow the SAX interface of
+// basic_parser.
 struct Handler {
   static constexpr std::size_t max_object_size = std::size_t(-1);
   static constexpr std::size_t max_array_size = std::size_t(-1);
@@ -100,14 +101,16 @@ std::string place(std::string_view text, std::size_t offset) {
 }
 
 bool is_plain_key(std::string_view key) {
-  return !key.empty() && std::ranges::all_of(key, [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+  return !key.empty() &&
+         std::ranges::all_of(key, [](unsigned char c) { return std::isalnum(c) || c == '_'; });
 }
 
 }  // namespace
 
 Result<json::value> parse_json(std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.max_bytes) {
-    return fail(Code::invalid, fmt::format("{} bytes of JSON, at most {} are allowed", text.size(), limits.max_bytes));
+    return fail(Code::invalid, fmt::format("{} bytes of JSON, at most {} are allowed", text.size(),
+                                           limits.max_bytes));
   }
   json::parse_options options;
   options.max_depth = limits.max_depth;
@@ -116,18 +119,21 @@ Result<json::value> parse_json(std::string_view text, const JsonLimits& limits) 
   parser.handler().stack.reset();
   boost::system::error_code error;
   const std::size_t used = parser.write_some(false, text.data(), text.size(), error);
-  if (!parser.handler().duplicate.empty() || (error == json::error::extra_data && used < text.size())) {
+  if (!parser.handler().duplicate.empty() ||
+      (error == json::error::extra_data && used < text.size())) {
     if (!parser.handler().keys.empty()) {
-      return fail(Code::invalid,
-                  fmt::format("{}: duplicate key '{}'", place(text, used), parser.handler().duplicate));
+      return fail(Code::invalid, fmt::format("{}: duplicate key '{}'", place(text, used),
+                                             parser.handler().duplicate));
     }
   }
   if (error == json::error::too_deep) {
     return fail(Code::invalid, fmt::format("JSON nested deeper than {} levels", limits.max_depth));
   }
-  if (error) return fail(Code::invalid, fmt::format("{}: not JSON: {}", place(text, used), error.message()));
+  if (error)
+    return fail(Code::invalid, fmt::format("{}: not JSON: {}", place(text, used), error.message()));
   if (!std::ranges::all_of(text.substr(used), [](unsigned char c) { return std::isspace(c); })) {
-    return fail(Code::invalid, fmt::format("{}: text after the end of the JSON value", place(text, used)));
+    return fail(Code::invalid,
+                fmt::format("{}: text after the end of the JSON value", place(text, used)));
   }
   return parser.handler().stack.release();
 }
@@ -148,7 +154,8 @@ std::string serialize_ascii(const json::value& value) {
   for (std::size_t i = 0; i < raw.size();) {
     const auto lead = static_cast<unsigned char>(raw[i]);
     if (lead < 0x80) {
-      // DEL and the separators VT, FF, FS.. are escaped by the serializer already, except DEL, which is harmless.
+      // DEL and the separators VT, FF, FS.. are escaped by the serializer already, except DEL,
+      // which is harmless.
       out.push_back(raw[i++]);
       continue;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads JSON from anyone: bounded in size and depth, duplicate keys refused (Boost.JSON alone keeps the last),
-// key order kept. Errors say where: "line 3, column 7: duplicate key 'allow'".
+// Reads JSON from anyone: bounded in size and depth, duplicate keys refused (Boost.JSON alone keeps
+// the last), key order kept. Errors say where: "line 3, column 7: duplicate key 'allow'".
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -26,7 +26,8 @@ struct JsonLimits {
 [[nodiscard]] std::string json_path_key(std::string_view parent, std::string_view key);
 [[nodiscard]] std::string json_path_index(std::string_view parent, std::size_t index);
 
-// Only ASCII: every other code point as \uXXXX (spec/api.md 1.6, clients split on raw U+2028 and the like).
+// Only ASCII: every other code point as \uXXXX (spec/api.md 1.6, clients split on raw U+2028 and
+// the like).
 [[nodiscard]] std::string serialize_ascii(const json::value& value);
 
 }  // namespace sallyport

@@ -18,8 +18,10 @@ std::vector<AddressRange> merged(std::vector<AddressRange> ranges) {
   std::ranges::sort(ranges);
   std::vector<AddressRange> result;
   for (const AddressRange& range : ranges) {
-    // next() of the very last address wraps to "::", which starts no later range: hence the first test.
-    if (!result.empty() && (range.first <= result.back().last || range.first == next(result.back().last))) {
+    // next() of the very last address wraps to "::", which starts no later range: hence the first
+    // test.
+    if (!result.empty() &&
+        (range.first <= result.back().last || range.first == next(result.back().last))) {
       result.back().last = std::max(result.back().last, range.last);
     } else {
       result.push_back(range);

@@ -18,4 +18,3 @@ std::unexpected<Error> fail_errno(std::string_view what, int error_number) {
 }
 
 }  // namespace sallyport
-

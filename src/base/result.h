@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How errors travel (ADR 0001): values, with a code the caller can act on and a sentence a person can read.
-// Peers, guests, files and users cause errors; broken invariants of our own abort (base/check.h).
+// How errors travel (ADR 0001): values, with a code the caller can act on and a sentence a person
+// can read. Peers, guests, files and users cause errors; broken invariants of our own abort
+// (base/check.h).
 #pragma once
 
 #include <expected>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether this build is instrumented: a pool would hide what AddressSanitizer looks for, and the run-times need system
-// calls that the worker's filter forbids.
+// Whether this build is instrumented: a pool would hide what AddressSanitizer looks for, and the
+// run-times need system calls that the worker's filter forbids.
 #pragma once
 
 namespace sallyport {

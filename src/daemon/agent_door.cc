@@ -30,8 +30,10 @@ struct Flow {
 
 class RunningProcess : public sandbox::Process {
  public:
-  RunningProcess(sandbox::Loop& loop, std::shared_ptr<Flow> flow) : loop_(loop), flow_(std::move(flow)) {}
-  // Nobody listens any more: the coroutine goes on to take the output, so that the command is not held up.
+  RunningProcess(sandbox::Loop& loop, std::shared_ptr<Flow> flow)
+      : loop_(loop), flow_(std::move(flow)) {}
+  // Nobody listens any more: the coroutine goes on to take the output, so that the command is not
+  // held up.
   ~RunningProcess() override {
     loop_.post([flow = flow_] {
       flow->dropped = true;
@@ -55,15 +57,21 @@ class RunningProcess : public sandbox::Process {
 
 class AgentDoor : public Agent, public std::enable_shared_from_this<AgentDoor> {
  public:
-  AgentDoor(sandbox::Loop& loop, std::string socket_path) : loop_(loop), socket_path_(std::move(socket_path)) {}
+  AgentDoor(sandbox::Loop& loop, std::string socket_path)
+      : loop_(loop), socket_path_(std::move(socket_path)) {}
 
-  void health(milliseconds deadline, Done done) override { spawn(run_health(shared_from_this(), deadline, std::move(done))); }
-  std::shared_ptr<sandbox::Process> start(sandbox::ProcessRequest request, sandbox::ProcessEvents events) override {
+  void health(milliseconds deadline, Done done) override {
+    spawn(run_health(shared_from_this(), deadline, std::move(done)));
+  }
+  std::shared_ptr<sandbox::Process> start(sandbox::ProcessRequest request,
+                                          sandbox::ProcessEvents events) override {
     auto flow = std::make_shared<Flow>(loop_.context());
     spawn(run_process(shared_from_this(), std::move(request), std::move(events), flow));
     return std::make_shared<RunningProcess>(loop_, std::move(flow));
   }
-  void kill(int pid, int signal, Done done) override { spawn(run_kill(shared_from_this(), pid, signal, std::move(done))); }
+  void kill(int pid, int signal, Done done) override {
+    spawn(run_kill(shared_from_this(), pid, signal, std::move(done)));
+  }
   void shutdown(milliseconds deadline, Done done) override {
     spawn(run_shutdown(shared_from_this(), deadline, std::move(done)));
   }
@@ -111,12 +119,15 @@ class AgentDoor : public Agent, public std::enable_shared_from_this<AgentDoor> {
     done(co_await (*client)->shutdown(deadline));
   }
 
-  static asio::awaitable<void> run_process(Self self, sandbox::ProcessRequest request, sandbox::ProcessEvents events,
+  static asio::awaitable<void> run_process(Self self, sandbox::ProcessRequest request,
+                                           sandbox::ProcessEvents events,
                                            std::shared_ptr<Flow> flow) {
     auto client = co_await self->client(kReconnectLimit);
     if (!client) co_return events.failed(client.error());
-    guest::StartRequest start{.command = std::move(request.command), .args = std::move(request.args),
-                              .cwd = std::move(request.cwd), .env = {request.env.begin(), request.env.end()},
+    guest::StartRequest start{.command = std::move(request.command),
+                              .args = std::move(request.args),
+                              .cwd = std::move(request.cwd),
+                              .env = {request.env.begin(), request.env.end()},
                               .user = std::move(request.user),
                               .timeout_ms = static_cast<std::uint64_t>(request.timeout.count())};
     auto command = co_await (*client)->start(std::move(start));
@@ -139,7 +150,8 @@ class AgentDoor : public Agent, public std::enable_shared_from_this<AgentDoor> {
       }
       const auto& output = std::get<driver::CommandOutput>(*event);
       if (flow->dropped) continue;
-      events.output(output.stream == driver::CommandOutput::Stream::out ? sandbox::Output::out : sandbox::Output::err,
+      events.output(output.stream == driver::CommandOutput::Stream::out ? sandbox::Output::out
+                                                                        : sandbox::Output::err,
                     as_bytes(output.bytes));
     }
   }

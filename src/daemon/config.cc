@@ -16,7 +16,8 @@ namespace {
 constexpr std::size_t kMaxConfig = 4U << 20;
 
 Result<std::string> text(const json::value& value, std::string_view at) {
-  if (!value.is_string() || value.get_string().empty()) return fail(Code::invalid, fmt::format("{}: must be a string", at));
+  if (!value.is_string() || value.get_string().empty())
+    return fail(Code::invalid, fmt::format("{}: must be a string", at));
   return std::string(value.get_string());
 }
 
@@ -29,15 +30,18 @@ Result<> set_text(const json::value& value, std::string_view at, std::string& to
 
 Result<> set_directory(const json::value& value, std::string_view at, std::string& to) {
   if (Result<> done = set_text(value, at, to); !done) return done;
-  if (!to.starts_with('/')) return fail(Code::invalid, fmt::format("{}: must be an absolute path", at));
+  if (!to.starts_with('/'))
+    return fail(Code::invalid, fmt::format("{}: must be an absolute path", at));
   while (to.size() > 1 && to.ends_with('/')) to.pop_back();
   return {};
 }
 
 template <class T>
-Result<> set_number(const json::value& value, std::string_view at, T& to, std::int64_t least, std::int64_t most) {
+Result<> set_number(const json::value& value, std::string_view at, T& to, std::int64_t least,
+                    std::int64_t most) {
   if (!value.is_int64() || value.get_int64() < least || value.get_int64() > most) {
-    return fail(Code::invalid, fmt::format("{}: must be an integer between {} and {}", at, least, most));
+    return fail(Code::invalid,
+                fmt::format("{}: must be an integer between {} and {}", at, least, most));
   }
   to = static_cast<T>(value.get_int64());
   return {};
@@ -53,7 +57,8 @@ Result<> set_range(const json::value& value, std::string_view at, Cidr& to) {
 }
 
 Result<> set_ranges(const json::value& value, std::string_view at, std::vector<Cidr>& to) {
-  if (!value.is_array()) return fail(Code::invalid, fmt::format("{}: must be an array of address ranges", at));
+  if (!value.is_array())
+    return fail(Code::invalid, fmt::format("{}: must be an array of address ranges", at));
   to.clear();
   for (const json::value& each : value.get_array()) {
     Cidr range;
@@ -67,27 +72,36 @@ Result<> set_boundary(const json::value& value, std::string_view at, Config& con
   if (!value.is_object()) return fail(Code::invalid, fmt::format("{}: must be an object", at));
   for (const auto& [key, ranges] : value.get_object()) {
     const std::string place = json_path_key(at, key);
-    if (key != "close" && key != "open") return fail(Code::invalid, place + ": no such key; there are close and open");
-    if (Result<> done = set_ranges(ranges, place, key == "close" ? config.boundary_close : config.boundary_open); !done) return done;
+    if (key != "close" && key != "open")
+      return fail(Code::invalid, place + ": no such key; there are close and open");
+    if (Result<> done = set_ranges(ranges, place,
+                                   key == "close" ? config.boundary_close : config.boundary_open);
+        !done)
+      return done;
   }
   return {};
 }
 
 Result<> set_networks(const json::value& value, std::string_view at, Config& config) {
-  if (!value.is_object()) return fail(Code::invalid, fmt::format("{}: must be an object of names and ranges", at));
+  if (!value.is_object())
+    return fail(Code::invalid, fmt::format("{}: must be an object of names and ranges", at));
   for (const auto& [key, ranges] : value.get_object()) {
-    if (Result<> done = set_ranges(ranges, json_path_key(at, key), config.networks[key]); !done) return done;
+    if (Result<> done = set_ranges(ranges, json_path_key(at, key), config.networks[key]); !done)
+      return done;
   }
   return {};
 }
 
 Result<> set_resolvers(const json::value& value, std::string_view at, Config& config) {
-  if (!value.is_array() || value.get_array().empty()) return fail(Code::invalid, fmt::format("{}: must be an array of addresses", at));
+  if (!value.is_array() || value.get_array().empty())
+    return fail(Code::invalid, fmt::format("{}: must be an array of addresses", at));
   for (const json::value& each : value.get_array()) {
     const auto read = text(each, json_path_index(at, config.resolvers.size()));
     if (!read) return std::unexpected(read.error());
     const auto address = Address::parse(*read);
-    if (!address) return fail(Code::invalid, fmt::format("{}: '{}' is no address", json_path_index(at, config.resolvers.size()), *read));
+    if (!address)
+      return fail(Code::invalid, fmt::format("{}: '{}' is no address",
+                                             json_path_index(at, config.resolvers.size()), *read));
     config.resolvers.push_back(*address);
   }
   return {};
@@ -103,10 +117,15 @@ Result<> set_tokens(const json::value& value, std::string_view at, Config& confi
     for (const auto& [key, member] : each.get_object()) {
       auto read = text(member, json_path_key(place, key));
       if (!read) return std::unexpected(read.error());
-      if (key == "name") name = *read;
-      else if (key == "sha256") hash = *read;
-      else if (key == "team") team = *read;
-      else return fail(Code::invalid, json_path_key(place, key) + ": no such key; there are name, sha256 and team");
+      if (key == "name")
+        name = *read;
+      else if (key == "sha256")
+        hash = *read;
+      else if (key == "team")
+        team = *read;
+      else
+        return fail(Code::invalid,
+                    json_path_key(place, key) + ": no such key; there are name, sha256 and team");
     }
     auto token = api::make_token(std::move(name), hash, std::move(team));
     if (!token) return context(place, token.error());
@@ -118,11 +137,16 @@ Result<> set_tokens(const json::value& value, std::string_view at, Config& confi
 Result<> set_level(const json::value& value, std::string_view at, Config& config) {
   const auto read = text(value, at);
   if (!read) return std::unexpected(read.error());
-  if (*read == "debug") config.log_level = log::Level::debug;
-  else if (*read == "info") config.log_level = log::Level::info;
-  else if (*read == "warn") config.log_level = log::Level::warn;
-  else if (*read == "error") config.log_level = log::Level::error;
-  else return fail(Code::invalid, fmt::format("{}: must be debug, info, warn or error", at));
+  if (*read == "debug")
+    config.log_level = log::Level::debug;
+  else if (*read == "info")
+    config.log_level = log::Level::info;
+  else if (*read == "warn")
+    config.log_level = log::Level::warn;
+  else if (*read == "error")
+    config.log_level = log::Level::error;
+  else
+    return fail(Code::invalid, fmt::format("{}: must be debug, info, warn or error", at));
   return {};
 }
 
@@ -147,30 +171,47 @@ constexpr auto kKeys = std::to_array<Key>({
     {"boundary", set_boundary},
     {"networks", set_networks},
     {"oci_runtime", [](V v, At at, Config& c) { return set_text(v, at, c.oci_runtime); }},
-    {"disk_bytes", [](V v, At at, Config& c) { return set_number(v, at, c.disk_bytes, 64LL << 20, 4096 * kGiB); }},
-    {"egress_log_bytes", [](V v, At at, Config& c) { return set_number(v, at, c.egress_log_bytes, 65'536, 64 * kGiB); }},
-    {"connections", [](V v, At at, Config& c) { return set_number(v, at, c.connections, 16, 8'000); }},
-    {"max_sandboxes", [](V v, At at, Config& c) { return set_number(v, at, c.max_sandboxes, 1, 65'536); }},
-    {"longest_timeout_ms", [](V v, At at, Config& c) { return set_number(v, at, c.longest_timeout_ms, 1'000, 365LL * 86'400'000); }},
-    {"worker_memory_bytes", [](V v, At at, Config& c) { return set_number(v, at, c.worker_memory_bytes, 16LL << 20, 64 * kGiB); }},
+    {"disk_bytes",
+     [](V v, At at, Config& c) {
+       return set_number(v, at, c.disk_bytes, 64LL << 20, 4096 * kGiB);
+     }},
+    {"egress_log_bytes",
+     [](V v, At at, Config& c) {
+       return set_number(v, at, c.egress_log_bytes, 65'536, 64 * kGiB);
+     }},
+    {"connections",
+     [](V v, At at, Config& c) { return set_number(v, at, c.connections, 16, 8'000); }},
+    {"max_sandboxes",
+     [](V v, At at, Config& c) { return set_number(v, at, c.max_sandboxes, 1, 65'536); }},
+    {"longest_timeout_ms",
+     [](V v, At at, Config& c) {
+       return set_number(v, at, c.longest_timeout_ms, 1'000, 365LL * 86'400'000);
+     }},
+    {"worker_memory_bytes",
+     [](V v, At at,
+        Config& c) { return set_number(v, at, c.worker_memory_bytes, 16LL << 20, 64 * kGiB); }},
     {"log_level", set_level},
 });
 
 }  // namespace
 
 Result<Config> parse_config(std::string_view content) {
-  const auto value = parse_json(content, {.max_bytes = kMaxConfig, .max_depth = 8, .comments = true});
+  const auto value =
+      parse_json(content, {.max_bytes = kMaxConfig, .max_depth = 8, .comments = true});
   if (!value) return std::unexpected(value.error());
   if (!value->is_object()) return fail(Code::invalid, "$: must be an object");
   Config config;
   for (const auto& [name, member] : value->get_object()) {
     const std::string at = json_path_key("$", name);
     const auto key = std::ranges::find(kKeys, std::string_view(name), &Key::name);
-    if (key == kKeys.end()) return fail(Code::invalid, at + ": no such key; docs/operations.md lists them");
+    if (key == kKeys.end())
+      return fail(Code::invalid, at + ": no such key; docs/operations.md lists them");
     if (Result<> done = key->set(member, at, config); !done) return std::unexpected(done.error());
   }
-  if (!config.pool4.is_v4() || config.pool4.prefix() > 24) return fail(Code::invalid, "$.pool4: must be IPv4 and at least a /24");
-  if (config.pool6.is_v4() || config.pool6.prefix() > 56) return fail(Code::invalid, "$.pool6: must be IPv6 and at least a /56");
+  if (!config.pool4.is_v4() || config.pool4.prefix() > 24)
+    return fail(Code::invalid, "$.pool4: must be IPv4 and at least a /24");
+  if (config.pool6.is_v4() || config.pool6.prefix() > 56)
+    return fail(Code::invalid, "$.pool6: must be IPv6 and at least a /56");
   return config;
 }
 
@@ -204,7 +245,9 @@ Result<std::vector<Address>> resolvers_of(std::string_view resolv_conf) {
     // A zone ("fe80::1%eth0") names a link that the workers do not have.
     if (const auto address = Address::parse(line)) out.push_back(*address);
   }
-  if (out.empty()) return fail(Code::not_found, "no usable nameserver in /etc/resolv.conf: set `resolvers` in the configuration");
+  if (out.empty())
+    return fail(Code::not_found,
+                "no usable nameserver in /etc/resolv.conf: set `resolvers` in the configuration");
   return out;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The node's configuration: JSON with comments, every key optional, unknown keys refused by name (docs/operations.md has
-// them all). What is not in the file has a default that works on a fresh machine.
+// The node's configuration: JSON with comments, every key optional, unknown keys refused by name
+// (docs/operations.md has them all). What is not in the file has a default that works on a fresh
+// machine.
 #pragma once
 
 #include <cstdint>

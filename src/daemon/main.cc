@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sandboxd: the one privileged process. Builds the parts, hands each what it needs, and serves. Read from top to bottom.
+// sandboxd: the one privileged process. Builds the parts, hands each what it needs, and serves.
+// Read from top to bottom.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -34,7 +35,8 @@ constexpr unsigned kWorkerUidFirst = 1'900'000'000;
 
 // Whatever the daemon touches may hold tenants' secrets, and a core would write them to disk (I3).
 void harden() {
-  // Only the soft limit: what is inside a sandbox has its own, which must not be above our hard one.
+  // Only the soft limit: what is inside a sandbox has its own, which must not be above our hard
+  // one.
   rlimit core{};
   if (::getrlimit(RLIMIT_CORE, &core) == 0) {
     core.rlim_cur = 0;
@@ -68,10 +70,11 @@ struct Options {
   std::string build_image;
 };
 
-// `sandbox image build` without a daemon: for a first installation, and where the daemon's own network has no way to a
-// Debian mirror (the lab).
+// `sandbox image build` without a daemon: for a first installation, and where the daemon's own
+// network has no way to a Debian mirror (the lab).
 Result<> build_image(const std::string& state_dir, const std::string& name) {
-  const auto image = driver::build_image(state_dir, name, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
+  const auto image = driver::build_image(
+      state_dir, name, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
   if (!image) return std::unexpected(image.error());
   fmt::print("{}\n", image->name);
   return {};
@@ -108,12 +111,17 @@ Result<> run(const Options& options) {
   boundary.closed.push_back(config->pool4);
   boundary.closed.push_back(config->pool6);
 
-  // The worker-uid filter on the host is a second fence and cannot tell sandboxes apart: it lets the attachable networks be.
+  // The worker-uid filter on the host is a second fence and cannot tell sandboxes apart: it lets
+  // the attachable networks be.
   std::vector<Cidr> attachable;
-  for (const auto& [name, ranges] : config->networks) attachable.insert(attachable.end(), ranges.begin(), ranges.end());
-  host::NodeNetwork node{.pool4 = config->pool4, .pool6 = config->pool6, .resolvers = config->resolvers,
-                         .refused = policy::Boundary(boundary.closed, boundary.opened, attachable).refused(),
-                         .worker_uid_first = kWorkerUidFirst};
+  for (const auto& [name, ranges] : config->networks)
+    attachable.insert(attachable.end(), ranges.begin(), ranges.end());
+  host::NodeNetwork node{
+      .pool4 = config->pool4,
+      .pool6 = config->pool6,
+      .resolvers = config->resolvers,
+      .refused = policy::Boundary(boundary.closed, boundary.opened, attachable).refused(),
+      .worker_uid_first = kWorkerUidFirst};
   node.worker_uid_last = kWorkerUidFirst + host::slot_count(node) - 1;
 
   // 3. The parts.
@@ -122,23 +130,40 @@ Result<> run(const Options& options) {
   auto store = store::open_sqlite_store(config->state_dir + "/sallyport.db", *sealer);
   if (!store) return std::unexpected(store.error());
   const auto network = sandbox::host_network(node);
-  const auto workers = sandbox::worker_processes(loop, {.path = *worker_program, .uid_first = node.worker_uid_first,
-                                                        .uid_last = node.worker_uid_last,
-                                                        .memory_bytes = config->worker_memory_bytes});
-  auto driver = driver::make_oci_driver({.runtime = config->oci_runtime, .agent = *agent_program, .run_dir = config->run_dir});
+  const auto workers =
+      sandbox::worker_processes(loop, {.path = *worker_program,
+                                       .uid_first = node.worker_uid_first,
+                                       .uid_last = node.worker_uid_last,
+                                       .memory_bytes = config->worker_memory_bytes});
+  auto driver = driver::make_oci_driver(
+      {.runtime = config->oci_runtime, .agent = *agent_program, .run_dir = config->run_dir});
   if (!driver) return std::unexpected(driver.error());
   const auto images = daemon::image_door(config->state_dir);
-  sandbox::Supervisor supervisor(
-      {.loop = loop, .store = **store, .network = *network, .workers = *workers, .driver = **driver, .images = *images,
-       .connect_agent = daemon::agent_connector(loop)},
-      {.state_dir = config->state_dir, .run_dir = config->run_dir, .resolvers = config->resolvers, .boundary = boundary,
-       .worker_uid_first = kWorkerUidFirst, .disk_bytes = config->disk_bytes, .egress_log_bytes = config->egress_log_bytes,
-       .connections = config->connections, .longest_timeout = config->longest_timeout_ms, .max_sandboxes = config->max_sandboxes});
+  sandbox::Supervisor supervisor({.loop = loop,
+                                  .store = **store,
+                                  .network = *network,
+                                  .workers = *workers,
+                                  .driver = **driver,
+                                  .images = *images,
+                                  .connect_agent = daemon::agent_connector(loop)},
+                                 {.state_dir = config->state_dir,
+                                  .run_dir = config->run_dir,
+                                  .resolvers = config->resolvers,
+                                  .boundary = boundary,
+                                  .worker_uid_first = kWorkerUidFirst,
+                                  .disk_bytes = config->disk_bytes,
+                                  .egress_log_bytes = config->egress_log_bytes,
+                                  .connections = config->connections,
+                                  .longest_timeout = config->longest_timeout_ms,
+                                  .max_sandboxes = config->max_sandboxes});
   api::Router router;
   api::add_all_routes(router, supervisor);
-  api::Server server(loop.context(), router, {.listen = config->listen, .group = config->socket_group, .tokens = config->tokens});
+  api::Server server(
+      loop.context(), router,
+      {.listen = config->listen, .group = config->socket_group, .tokens = config->tokens});
 
-  // 4. First what a former daemon left, then the doors open. Recovery blocks, so it runs on the pool beside the loop.
+  // 4. First what a former daemon left, then the doors open. Recovery blocks, so it runs on the
+  // pool beside the loop.
   Result<> outcome;
   loop.offload([&] {
     Result<> ready = supervisor.recover();
@@ -146,12 +171,15 @@ Result<> run(const Options& options) {
       outcome = ready;
       if (outcome) outcome = server.start();
       if (!outcome) return loop.stop();
-      log::info("sandboxd serves", {{"listen", config->listen}, {"isolation", (*driver)->name()}, {"sandboxes", supervisor.live_count()}});
+      log::info("sandboxd serves", {{"listen", config->listen},
+                                    {"isolation", (*driver)->name()},
+                                    {"sandboxes", supervisor.live_count()}});
       if (!images->find("")) log::warn("no base image yet: run `sandbox image build`");
     });
   });
 
-  // 5. Until told to go. Sandboxes go on running and are taken over by the next daemon, unless --stop-all.
+  // 5. Until told to go. Sandboxes go on running and are taken over by the next daemon, unless
+  // --stop-all.
   boost::asio::signal_set signals(loop.context(), SIGTERM, SIGINT);
   signals.async_wait([&](const boost::system::error_code& error, int) {
     if (error) return;
@@ -162,7 +190,8 @@ Result<> run(const Options& options) {
   });
   loop.run();
   if (!outcome) fmt::print(stderr, "sandboxd: {}\n", outcome.error().message);
-  // Work that is under way ends here as it would at kill -9, which the next start cleans up after: one way down, always tested.
+  // Work that is under way ends here as it would at kill -9, which the next start cleans up after:
+  // one way down, always tested.
   std::_Exit(outcome ? 0 : 1);
 }
 
@@ -171,10 +200,13 @@ Result<> run(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   CLI::App app("The Sallyport daemon: runs sandboxes and their firewalls.", "sandboxd");
-  app.add_option("--config", options.config_path, "Configuration file (docs/operations.md)")->capture_default_str();
-  app.add_flag("--stop-all", options.stop_all, "Stop every sandbox on SIGTERM instead of leaving them running");
+  app.add_option("--config", options.config_path, "Configuration file (docs/operations.md)")
+      ->capture_default_str();
+  app.add_flag("--stop-all", options.stop_all,
+               "Stop every sandbox on SIGTERM instead of leaving them running");
   app.add_flag("--debug", options.debug, "Log at debug level, with the times of each create");
-  app.add_option("--build-image", options.build_image, "Build a base image of this name and exit; no daemon need run");
+  app.add_option("--build-image", options.build_image,
+                 "Build a base image of this name and exit; no daemon need run");
   CLI11_PARSE(app, argc, argv);
   options.config_named = app.count("--config") > 0;
   if (const sallyport::Result<> outcome = run(options); !outcome) {

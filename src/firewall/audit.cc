@@ -16,9 +16,12 @@ namespace sallyport::firewall {
 
 namespace {
 
-// The length of the well-formed UTF-8 sequence at the front, or 0 (RFC 3629: no overlong forms, no surrogates).
+// The length of the well-formed UTF-8 sequence at the front, or 0 (RFC 3629: no overlong forms, no
+// surrogates).
 std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
   const auto tail = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
   const unsigned first = byte(0);
   if (first < 0x80) return 1;
@@ -106,15 +109,16 @@ void append_time(std::string& out, std::chrono::system_clock::time_point time) {
   }
   out += text;
   const auto ms = static_cast<unsigned>(since % 1000);
-  const std::array<char, 5> tail{'.', static_cast<char>('0' + ms / 100), static_cast<char>('0' + ms / 10 % 10),
+  const std::array<char, 5> tail{'.', static_cast<char>('0' + ms / 100),
+                                 static_cast<char>('0' + ms / 10 % 10),
                                  static_cast<char>('0' + ms % 10), 'Z'};
   out.append(tail.data(), tail.size());
 }
 
 }  // namespace
 
-void append_line(std::string& out, std::string_view sandbox, std::chrono::system_clock::time_point time,
-                 const AuditRecord& record) {
+void append_line(std::string& out, std::string_view sandbox,
+                 std::chrono::system_clock::time_point time, const AuditRecord& record) {
   out += R"({"v":1,"time":")";
   append_time(out, time);
   out += R"(","sandbox":)";
@@ -132,7 +136,8 @@ void append_line(std::string& out, std::string_view sandbox, std::chrono::system
   append_endpoint(out, record.destination);
   out += R"(,"dialled":)";
   append_endpoint(out, record.dialled);
-  out += record.verdict == policy::Access::allow ? R"(,"verdict":"allow","reason":)" : R"(,"verdict":"deny","reason":)";
+  out += record.verdict == policy::Access::allow ? R"(,"verdict":"allow","reason":)"
+                                                 : R"(,"verdict":"deny","reason":)";
   append_string(out, record.reason);
   out += R"(,"entry":)";
   append_string(out, record.entry);
@@ -141,7 +146,8 @@ void append_line(std::string& out, std::string_view sandbox, std::chrono::system
   out += R"(,"bytes_down":)";
   append_number(out, record.bytes_down);
   out += R"(,"duration_ms":)";
-  append_number(out, static_cast<std::uint64_t>(record.duration.count() < 0 ? 0 : record.duration.count()));
+  append_number(
+      out, static_cast<std::uint64_t>(record.duration.count() < 0 ? 0 : record.duration.count()));
   out += R"(,"via":)";
   append_string(out, record.via);
   if (!record.detail.empty()) {
@@ -187,7 +193,8 @@ void Audit::write(const AuditRecord& record) noexcept {
 void Audit::flush() noexcept {
   if (pending_.empty()) return;
   const ssize_t written = ::write(log_.get(), pending_.data(), pending_.size());
-  // A write that stops in the middle (disk full, file size limit) leaves a broken last line; the count says so.
+  // A write that stops in the middle (disk full, file size limit) leaves a broken last line; the
+  // count says so.
   const bool whole = written == static_cast<ssize_t>(pending_.size());
   (whole ? lines_ : dropped_) += pending_lines_;
   if (written > 0) bytes_ += static_cast<std::uint64_t>(written);

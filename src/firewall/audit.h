@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The egress log: one JSON line per connection at its end and per denied DNS query (schema v1, docs/egress-log.md).
-// Whole lines leave in one write(2) on an O_APPEND descriptor, so lines never mix; those of one turn of the loop leave
-// together. Writing neither blocks nor throws: lines that cannot be written whole are counted and dropped, because a
-// full disk must not stop or open the firewall.
+// The egress log: one JSON line per connection at its end and per denied DNS query (schema v1,
+// docs/egress-log.md). Whole lines leave in one write(2) on an O_APPEND descriptor, so lines never
+// mix; those of one turn of the loop leave together. Writing neither blocks nor throws: lines that
+// cannot be written whole are counted and dropped, because a full disk must not stop or open the
+// firewall.
 #pragma once
 
 #include <chrono>
@@ -34,9 +35,10 @@ struct AuditRecord {
   std::string detail;               // a sentence, left out when empty
 };
 
-// The line with its newline, as it is written. Untrusted bytes in it are escaped, non-UTF-8 ones as U+FFFD.
-void append_line(std::string& out, std::string_view sandbox, std::chrono::system_clock::time_point time,
-                 const AuditRecord& record);
+// The line with its newline, as it is written. Untrusted bytes in it are escaped, non-UTF-8 ones as
+// U+FFFD.
+void append_line(std::string& out, std::string_view sandbox,
+                 std::chrono::system_clock::time_point time, const AuditRecord& record);
 
 class Audit {
  public:
@@ -47,12 +49,13 @@ class Audit {
   explicit Audit(Fd log) { rotate(std::move(log)); }
 
   void name_sandbox(std::string id) { sandbox_ = std::move(id); }
-  // `on_full` is called once when the log has grown past `bytes`, again only after rotate(). A log that nobody rotates
-  // stops growing at twice the limit.
+  // `on_full` is called once when the log has grown past `bytes`, again only after rotate(). A log
+  // that nobody rotates stops growing at twice the limit.
   void limit(std::uint64_t bytes, OnFull on_full);
   void rotate(Fd log);
 
-  // Keeps the line until flush(), which `schedule` is asked for once; without this, each line is written at once.
+  // Keeps the line until flush(), which `schedule` is asked for once; without this, each line is
+  // written at once.
   void collect(std::function<void()> schedule) { schedule_ = std::move(schedule); }
 
   void write(const AuditRecord& record) noexcept;

@@ -88,16 +88,28 @@ std::optional<EndedFlow> read_flow(Bytes body) {
   if (body.size() < sizeof(nfgenmsg)) return std::nullopt;
   EndedFlow flow;
   bool tuple = false;
-  const bool whole = netlink::each_attribute(body.subspan(sizeof(nfgenmsg)), [&](const netlink::Attribute& attribute) {
-    switch (attribute.type) {
-      case CTA_TUPLE_ORIG: tuple = read_tuple(attribute.data, flow); break;
-      case CTA_MARK: flow.mark = Reader(attribute.data).u32().value_or(0); break;
-      case CTA_COUNTERS_ORIG: flow.bytes_up = read_bytes(attribute.data); break;
-      case CTA_COUNTERS_REPLY: flow.bytes_down = read_bytes(attribute.data); break;
-      case CTA_TIMESTAMP: read_times(attribute.data, flow); break;
-      default: break;
-    }
-  });
+  const bool whole = netlink::each_attribute(
+      body.subspan(sizeof(nfgenmsg)), [&](const netlink::Attribute& attribute) {
+        switch (attribute.type) {
+          case CTA_TUPLE_ORIG:
+            tuple = read_tuple(attribute.data, flow);
+            break;
+          case CTA_MARK:
+            flow.mark = Reader(attribute.data).u32().value_or(0);
+            break;
+          case CTA_COUNTERS_ORIG:
+            flow.bytes_up = read_bytes(attribute.data);
+            break;
+          case CTA_COUNTERS_REPLY:
+            flow.bytes_down = read_bytes(attribute.data);
+            break;
+          case CTA_TIMESTAMP:
+            read_times(attribute.data, flow);
+            break;
+          default:
+            break;
+        }
+      });
   if (!whole || !tuple) return std::nullopt;
   return flow;
 }

@@ -26,7 +26,8 @@ struct ConntrackBatch {
   std::size_t skipped = 0;  // messages that could not be read
 };
 
-// One datagram of the netlink socket, any number of messages. Other events than DESTROY give nothing.
+// One datagram of the netlink socket, any number of messages. Other events than DESTROY give
+// nothing.
 [[nodiscard]] ConntrackBatch parse_conntrack(Bytes datagram);
 
 }  // namespace sallyport::firewall

@@ -54,7 +54,8 @@ bool ControlChannel::receive() {
     if (error == EAGAIN || error == EWOULDBLOCK) socket_.not_readable();
     return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
   }
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (std::size_t i = 0; i < count; ++i) {
@@ -94,7 +95,8 @@ void ControlChannel::send(const json::object& message) {
 
 bool ControlChannel::flush() {
   while (!out_.empty()) {
-    const ssize_t sent = ::send(socket_.fd(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent =
+        ::send(socket_.fd(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
     out_.erase(0, static_cast<std::size_t>(sent));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One connection to the supervisor: frames in, answers and events out, descriptors beside the frames that name them.
-// Knows nothing of what the requests mean. A supervisor that sends garbage or does not read loses the channel.
+// One connection to the supervisor: frames in, answers and events out, descriptors beside the
+// frames that name them. Knows nothing of what the requests mean. A supervisor that sends garbage
+// or does not read loses the channel.
 #pragma once
 
 #include <deque>
@@ -16,7 +17,8 @@ namespace sallyport::firewall {
 
 class ControlChannel {
  public:
-  // `passed` is the oldest descriptor not taken yet; the handler takes it if the request is about one.
+  // `passed` is the oldest descriptor not taken yet; the handler takes it if the request is about
+  // one.
   using Handler = std::function<json::object(const json::object& request, Fd& passed)>;
 
   ControlChannel(net::Reactor& reactor, Fd channel, Handler handler);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to one DNS question, whatever it came over: read, judge, answer at once or look up, judge again, answer.
-// Knows no sockets; dns_service.cc and dns_stream.cc carry the bytes.
+// What happens to one DNS question, whatever it came over: read, judge, answer at once or look up,
+// judge again, answer. Knows no sockets; dns_service.cc and dns_stream.cc carry the bytes.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -21,7 +21,8 @@ namespace sallyport::firewall {
 
 class DnsQuestions {
  public:
-  // Where a question came from, for its egress line. The destination is asked for only when a line is written.
+  // Where a question came from, for its egress line. The destination is asked for only when a line
+  // is written.
   struct Origin {
     const char* transport = "UDP";
     std::function<std::optional<Endpoint>()> destination;
@@ -49,8 +50,8 @@ class DnsQuestions {
  private:
   [[nodiscard]] policy::Decision judge(const dns::Query& query) const;
   std::string deny(const dns::Query& query, const policy::Decision& decision, const Origin& origin);
-  void report(const std::string& name, std::uint16_t type, std::string_view reason, const std::string& entry,
-              std::string_view why, const Origin& origin);
+  void report(const std::string& name, std::uint16_t type, std::string_view reason,
+              const std::string& entry, std::string_view why, const Origin& origin);
 
   Resolver& resolver_;
   Gate& gate_;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Theory of operation. A UDP socket is read in batches (recvmmsg), and what can be answered at once is answered in one batch
-// (sendmmsg): a denied name costs a parse, a policy lookup and a share of two system calls. A question that must be looked up
-// gets a coroutine of its own; how many there are is capped, and beyond the cap the answer is SERVFAIL, because
-// silence would make the client wait. While an update is prepared nothing is read: questions wait in the kernel.
-// The sockets are bound to the gateway address and the redirect is undone by conntrack, so a plain send leaves with the
-// address that the guest asked.
+// Theory of operation. A UDP socket is read in batches (recvmmsg), and what can be answered at once
+// is answered in one batch (sendmmsg): a denied name costs a parse, a policy lookup and a share of
+// two system calls. A question that must be looked up gets a coroutine of its own; how many there
+// are is capped, and beyond the cap the answer is SERVFAIL, because silence would make the
+// client wait. While an update is prepared nothing is read: questions wait in the kernel. The
+// sockets are bound to the gateway address and the redirect is undone by conntrack, so a plain send
+// leaves with the address that the guest asked.
 //
 // Everything that is spawned holds State, and State stops it by closing the sockets.
 #include "firewall/dns_service.h"
@@ -36,7 +37,7 @@ namespace {
 
 constexpr auto kWait = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kBatch = 16;
-constexpr int kRounds = 8;  // batches before others get their turn
+constexpr int kRounds = 8;                                // batches before others get their turn
 constexpr std::chrono::milliseconds kAcceptBackoff{100};  // without descriptors
 
 struct Peer {
@@ -65,7 +66,8 @@ class Batch {
     }
     const int count = ::recvmmsg(fd, received_.data(), kBatch, MSG_DONTWAIT, nullptr);
     if (count <= 0) return 0;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) peers_[i].length = received_[i].msg_hdr.msg_namelen;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+      peers_[i].length = received_[i].msg_hdr.msg_namelen;
     return static_cast<std::size_t>(count);
   }
   [[nodiscard]] Bytes message(std::size_t i) const {
@@ -89,7 +91,8 @@ class Batch {
   void send(int fd) {
     std::size_t done = 0;
     while (done < count_) {
-      const int sent = ::sendmmsg(fd, &sent_[done], static_cast<unsigned>(count_ - done), MSG_DONTWAIT);
+      const int sent =
+          ::sendmmsg(fd, &sent_[done], static_cast<unsigned>(count_ - done), MSG_DONTWAIT);
       done += sent > 0 ? static_cast<std::size_t>(sent) : 1;
     }
     count_ = 0;
@@ -108,12 +111,13 @@ class Batch {
 
 class DnsService::State : public std::enable_shared_from_this<State> {
  public:
-  State(asio::any_io_executor executor, Sockets sockets, Resolver& resolver, Gate& gate, Audit& audit, Options options)
+  State(asio::any_io_executor executor, Sockets sockets, Resolver& resolver, Gate& gate,
+        Audit& audit, Options options)
       : executor_(std::move(executor)),
         gate_(gate),
         options_(options),
-        questions_(std::make_shared<DnsQuestions>(executor_, resolver, gate, audit, options.max_in_flight,
-                                                  options.repeat_window)) {
+        questions_(std::make_shared<DnsQuestions>(executor_, resolver, gate, audit,
+                                                  options.max_in_flight, options.repeat_window)) {
     adopt(udp_, std::move(sockets.udp4));
     adopt(udp_, std::move(sockets.udp6));
     adopt(tcp_, std::move(sockets.tcp4));
@@ -154,7 +158,8 @@ asio::awaitable<void> DnsService::State::serve_udp(Socket socket) {
   const auto self = shared_from_this();
   const auto batch = std::make_unique<Batch>();
   while (!stopped_) {
-    const auto [error] = co_await socket->async_wait(asio::posix::descriptor_base::wait_read, kWait);
+    const auto [error] =
+        co_await socket->async_wait(asio::posix::descriptor_base::wait_read, kWait);
     if (error || stopped_) break;
     const bool refuse = gate_.held() && !co_await gate_.ready();
     for (int round = 0; round < kRounds && !stopped_; ++round) {
@@ -172,7 +177,8 @@ bool DnsService::State::serve_batch(const Socket& socket, Batch& batch, bool ref
     if (batch.message(i).empty() || refuse) continue;
     auto received = questions_->receive(batch.message(i), origin);
     if (received.lookup)
-      asio::co_spawn(executor_, answer_udp(socket, batch.peer(i), std::move(*received.lookup)), asio::detached);
+      asio::co_spawn(executor_, answer_udp(socket, batch.peer(i), std::move(*received.lookup)),
+                     asio::detached);
     else if (!received.reply.empty())
       batch.reply(i, std::move(received.reply));
   }
@@ -193,7 +199,8 @@ asio::awaitable<void> DnsService::State::serve_tcp(Socket socket) {
   const auto self = shared_from_this();
   asio::steady_timer pause(executor_);
   while (!stopped_) {
-    const auto [error] = co_await socket->async_wait(asio::posix::descriptor_base::wait_read, kWait);
+    const auto [error] =
+        co_await socket->async_wait(asio::posix::descriptor_base::wait_read, kWait);
     if (error || stopped_) break;
     errno = 0;
     for (int round = 0; round < kRounds; ++round) {
@@ -213,7 +220,8 @@ bool DnsService::State::accept_one(int listener) {
     ++stats_.overloaded;
     return true;  // closed at once: the client tries again or another way
   }
-  auto stream = std::make_shared<DnsStream>(executor_, std::move(socket), questions_, gate_, options_);
+  auto stream =
+      std::make_shared<DnsStream>(executor_, std::move(socket), questions_, gate_, options_);
   ++stats_.connections;
   std::erase_if(streams_, [](const auto& each) { return each.expired(); });
   streams_.push_back(stream);
@@ -248,10 +256,12 @@ DnsService::Stats DnsService::State::stats() const {
   return stats;
 }
 
-DnsService::DnsService(asio::any_io_executor executor, Sockets sockets, Resolver& resolver, Gate& gate, Audit& audit,
-                       Options options)
-    : state_(std::make_shared<State>(std::move(executor), std::move(sockets), resolver, gate, audit, options)) {}
-DnsService::DnsService(asio::any_io_executor executor, Sockets sockets, Resolver& resolver, Gate& gate, Audit& audit)
+DnsService::DnsService(asio::any_io_executor executor, Sockets sockets, Resolver& resolver,
+                       Gate& gate, Audit& audit, Options options)
+    : state_(std::make_shared<State>(std::move(executor), std::move(sockets), resolver, gate, audit,
+                                     options)) {}
+DnsService::DnsService(asio::any_io_executor executor, Sockets sockets, Resolver& resolver,
+                       Gate& gate, Audit& audit)
     : DnsService(std::move(executor), std::move(sockets), resolver, gate, audit, Options{}) {}
 DnsService::~DnsService() { stop(); }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A reader coroutine, one coroutine per lookup, and writing by whoever has something to write. Three deadlines: the next
-// question (idle, or from the first byte of its length, R-100), the waiting replies, and the connection's life.
+// A reader coroutine, one coroutine per lookup, and writing by whoever has something to write.
+// Three deadlines: the next question (idle, or from the first byte of its length, R-100), the
+// waiting replies, and the connection's life.
 #include "firewall/dns_stream.h"
 
 #include <linux/netfilter_ipv4.h>
@@ -24,7 +25,8 @@ constexpr auto kWait = asio::as_tuple(asio::use_awaitable);
 constexpr int kIp6tOriginalDst = 80;  // IP6T_SO_ORIGINAL_DST; its header does not compile as C++
 }  // namespace
 
-DnsStream::DnsStream(asio::any_io_executor executor, Fd socket, std::shared_ptr<DnsQuestions> questions, Gate& gate,
+DnsStream::DnsStream(asio::any_io_executor executor, Fd socket,
+                     std::shared_ptr<DnsQuestions> questions, Gate& gate,
                      DnsService::Options options)
     : socket_(executor, socket.release()),
       questions_(std::move(questions)),
@@ -37,7 +39,8 @@ DnsStream::DnsStream(asio::any_io_executor executor, Fd socket, std::shared_ptr<
   expect_question();
 }
 
-std::optional<policy::Decision> DnsStream::Registered::judge(const policy::Policy& policy, const policy::Boundary&) const {
+std::optional<policy::Decision> DnsStream::Registered::judge(const policy::Policy& policy,
+                                                             const policy::Boundary&) const {
   policy::Decision decision;
   if (policy.denies_everything()) return decision;  // deny, deny_all
   decision.access = policy::Access::allow;
@@ -99,7 +102,8 @@ asio::awaitable<void> DnsStream::run() {
 asio::awaitable<bool> DnsStream::fill() {
   char buffer[2048];
   for (;;) {
-    const auto [error] = co_await socket_.async_wait(asio::posix::descriptor_base::wait_read, kWait);
+    const auto [error] =
+        co_await socket_.async_wait(asio::posix::descriptor_base::wait_read, kWait);
     if (error || closed_) co_return false;
     const ssize_t count = ::recv(socket_.native_handle(), buffer, sizeof buffer, MSG_DONTWAIT);
     if (count > 0) {
@@ -154,7 +158,8 @@ asio::awaitable<void> DnsStream::room() {
 
 asio::awaitable<void> DnsStream::answer(dns::Query query) {
   const auto self = shared_from_this();
-  const std::string message = co_await questions_->look_up(std::move(query), origin(), dns::kMaxMessage);
+  const std::string message =
+      co_await questions_->look_up(std::move(query), origin(), dns::kMaxMessage);
   --looking_up_;
   if (!closed_) {
     reply(message);
@@ -172,7 +177,8 @@ void DnsStream::reply(std::string_view message) {
 
 void DnsStream::flush() {
   if (closed_ || writing_ || out_.empty()) return;
-  const ssize_t sent = ::send(socket_.native_handle(), out_.data(), out_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  const ssize_t sent =
+      ::send(socket_.native_handle(), out_.data(), out_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent < 0 && errno != EAGAIN && errno != EINTR) return close();
   if (sent > 0) out_.erase(0, static_cast<std::size_t>(sent));
   if (out_.empty()) {
@@ -182,11 +188,12 @@ void DnsStream::flush() {
   if (sent > 0 || write_by_ == kNever) write_by_ = Clock::now() + options_.write_deadline;
   watchdog_.cancel();
   writing_ = true;
-  socket_.async_wait(asio::posix::descriptor_base::wait_write, [self = shared_from_this()](boost::system::error_code error) {
-    self->writing_ = false;
-    if (error) return self->close();
-    self->flush();
-  });
+  socket_.async_wait(asio::posix::descriptor_base::wait_write,
+                     [self = shared_from_this()](boost::system::error_code error) {
+                       self->writing_ = false;
+                       if (error) return self->close();
+                       self->flush();
+                     });
 }
 
 DnsQuestions::Origin DnsStream::origin() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One DNS-over-TCP connection of the sandbox (RFC 7766): length-framed questions, pipelined, answered in the order in which
-// answers come. While open it is a flow of the gate, so that a policy that lets no name be looked up cuts it (R-094, D-15).
+// One DNS-over-TCP connection of the sandbox (RFC 7766): length-framed questions, pipelined,
+// answered in the order in which answers come. While open it is a flow of the gate, so that a
+// policy that lets no name be looked up cuts it (R-094, D-15).
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -18,12 +19,13 @@ namespace sallyport::firewall {
 
 class DnsStream final : public std::enable_shared_from_this<DnsStream> {
  public:
-  static constexpr std::size_t kMaxQuery = 4096;     // longer questions do not exist outside attacks
-  static constexpr std::size_t kMaxQueued = 65536;   // reading stops while more than this waits to be written
+  static constexpr std::size_t kMaxQuery = 4096;  // longer questions do not exist outside attacks
+  static constexpr std::size_t kMaxQueued =
+      65536;  // reading stops while more than this waits to be written
 
   // The caller has taken a connection at the gate for it.
-  DnsStream(boost::asio::any_io_executor executor, Fd socket, std::shared_ptr<DnsQuestions> questions, Gate& gate,
-            DnsService::Options options);
+  DnsStream(boost::asio::any_io_executor executor, Fd socket,
+            std::shared_ptr<DnsQuestions> questions, Gate& gate, DnsService::Options options);
   ~DnsStream() { close(); }
 
   boost::asio::awaitable<void> run();
@@ -35,8 +37,8 @@ class DnsStream final : public std::enable_shared_from_this<DnsStream> {
    public:
     Registered(Gate& gate, DnsStream& stream) : Flow(gate), gate_(gate), stream_(stream) {}
     ~Registered() override { gate_.give_connection(); }
-    [[nodiscard]] std::optional<policy::Decision> judge(const policy::Policy& policy,
-                                                        const policy::Boundary& boundary) const override;
+    [[nodiscard]] std::optional<policy::Decision> judge(
+        const policy::Policy& policy, const policy::Boundary& boundary) const override;
     void cut(const policy::Decision& why) override;
 
    private:
@@ -64,7 +66,8 @@ class DnsStream final : public std::enable_shared_from_this<DnsStream> {
   Gate& gate_;
   std::unique_ptr<Registered> registered_;
   DnsService::Options options_;
-  boost::asio::steady_timer changed_;   // cancelled when a lookup ended, replies were written, or on close
+  boost::asio::steady_timer
+      changed_;  // cancelled when a lookup ended, replies were written, or on close
   boost::asio::steady_timer watchdog_;  // cancelled when a deadline moved
   Clock::time_point born_, read_by_, write_by_ = kNever;
   std::string in_, out_;

@@ -19,8 +19,8 @@ asio::awaitable<bool> Gate::ready() {
   const auto deadline = std::chrono::steady_clock::now() + kHoldLimit;
   while (held()) {
     if (std::chrono::steady_clock::now() >= deadline) co_return false;
-    // All who wait share the gate's timer, so that a release is a single cancel(). It may be set for somebody else's
-    // deadline; whoever wakes early looks again.
+    // All who wait share the gate's timer, so that a release is a single cancel(). It may be set
+    // for somebody else's deadline; whoever wakes early looks again.
     if (hold_.expiry() <= std::chrono::steady_clock::now()) hold_.expires_at(deadline);
     boost::system::error_code ignored;
     auto token = asio::redirect_error(asio::use_awaitable, ignored);

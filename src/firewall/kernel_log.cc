@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two sockets are read until they are empty whenever one becomes readable. A full socket (ENOBUFS: the kernel dropped
-// messages) is told in one line, because a gap in the log must be visible. Everything refused here was refused already:
-// losing a message loses a line, never a decision.
+// The two sockets are read until they are empty whenever one becomes readable. A full socket
+// (ENOBUFS: the kernel dropped messages) is told in one line, because a gap in the log must be
+// visible. Everything refused here was refused already: losing a message loses a line, never a
+// decision.
 #include "firewall/kernel_log.h"
 
 #include <fmt/format.h>
@@ -31,31 +32,42 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr auto kWait = asio::as_tuple(asio::use_awaitable);
-constexpr std::size_t kBuffer = 65536;  // NFLOG sends batches of up to one page times its queue threshold
-constexpr int kRounds = 32;             // datagrams before others get their turn
+constexpr std::size_t kBuffer =
+    65536;                   // NFLOG sends batches of up to one page times its queue threshold
+constexpr int kRounds = 32;  // datagrams before others get their turn
 
 std::string_view protocol_name(std::uint8_t protocol) {
   switch (protocol) {
-    case IPPROTO_TCP: return "tcp";
-    case IPPROTO_UDP: return "udp";
+    case IPPROTO_TCP:
+      return "tcp";
+    case IPPROTO_UDP:
+      return "udp";
     case IPPROTO_ICMP:
-    case IPPROTO_ICMPV6: return "icmp";
-    default: return "other";
+    case IPPROTO_ICMPV6:
+      return "icmp";
+    default:
+      return "other";
   }
 }
 
 std::string protocol_detail(std::uint8_t protocol) {
-  return protocol_name(protocol) == "other" ? fmt::format("IP protocol {}", protocol) : std::string();
+  return protocol_name(protocol) == "other" ? fmt::format("IP protocol {}", protocol)
+                                            : std::string();
 }
 
 }  // namespace
 
 class KernelLog::State : public std::enable_shared_from_this<State> {
  public:
-  State(asio::any_io_executor executor, Fd nflog, Fd conntrack, Gate& gate, Audit& audit, Options options)
-      : gate_(gate), audit_(audit), lines_(executor, audit, options.repeat_window), executor_(executor) {
+  State(asio::any_io_executor executor, Fd nflog, Fd conntrack, Gate& gate, Audit& audit,
+        Options options)
+      : gate_(gate),
+        audit_(audit),
+        lines_(executor, audit, options.repeat_window),
+        executor_(executor) {
     if (nflog) nflog_ = std::make_shared<asio::posix::stream_descriptor>(executor, nflog.release());
-    if (conntrack) conntrack_ = std::make_shared<asio::posix::stream_descriptor>(executor, conntrack.release());
+    if (conntrack)
+      conntrack_ = std::make_shared<asio::posix::stream_descriptor>(executor, conntrack.release());
   }
 
   void start() {
@@ -85,7 +97,8 @@ class KernelLog::State : public std::enable_shared_from_this<State> {
   asio::awaitable<void> serve(Socket socket, Handler handler) {
     const auto self = shared_from_this();
     while (!stopped_) {
-      const auto [error] = co_await socket->async_wait(asio::posix::descriptor_base::wait_read, kWait);
+      const auto [error] =
+          co_await socket->async_wait(asio::posix::descriptor_base::wait_read, kWait);
       if (error || stopped_) break;
       read(socket->native_handle(), handler);
     }
@@ -135,8 +148,9 @@ void KernelLog::State::refused(Bytes datagram) {
   for (const RefusedPacket& packet : batch.packets) {
     ++gate_.counters.denied;
     // Source ports differ from try to try: what was tried is the same.
-    const std::string key = fmt::format("{} {} {} {}", packet.reason, packet.protocol, packet.source.address.to_string(),
-                                        packet.destination.to_string());
+    const std::string key =
+        fmt::format("{} {} {} {}", packet.reason, packet.protocol,
+                    packet.source.address.to_string(), packet.destination.to_string());
     if (lines_.repeat(key)) continue;
     AuditRecord record;
     record.policy_version = gate_.version();
@@ -144,7 +158,8 @@ void KernelLog::State::refused(Bytes datagram) {
     record.destination = packet.destination;
     record.verdict = policy::Access::deny;
     record.reason = packet.reason;
-    record.entry = policy::decide_address(gate_.policy(), gate_.boundary(), packet.destination.address).entry;
+    record.entry =
+        policy::decide_address(gate_.policy(), gate_.boundary(), packet.destination.address).entry;
     record.via = "kernel";
     record.detail = protocol_detail(packet.protocol);
     lines_.write(key, record);
@@ -158,7 +173,8 @@ void KernelLog::State::ended(Bytes datagram) {
     ++gate_.counters.allowed;
     gate_.counters.bytes_up += flow.bytes_up;
     gate_.counters.bytes_down += flow.bytes_down;
-    const auto decision = policy::decide_address(gate_.policy(), gate_.boundary(), flow.destination.address);
+    const auto decision =
+        policy::decide_address(gate_.policy(), gate_.boundary(), flow.destination.address);
     const bool still = decision.access == policy::Access::allow;
     AuditRecord record;
     record.policy_version = gate_.version();
@@ -179,10 +195,14 @@ void KernelLog::State::ended(Bytes datagram) {
   }
 }
 
-KernelLog::KernelLog(asio::any_io_executor executor, Fd nflog, Fd conntrack, Gate& gate, Audit& audit, Options options)
-    : state_(std::make_shared<State>(std::move(executor), std::move(nflog), std::move(conntrack), gate, audit, options)) {}
-KernelLog::KernelLog(asio::any_io_executor executor, Fd nflog, Fd conntrack, Gate& gate, Audit& audit)
-    : KernelLog(std::move(executor), std::move(nflog), std::move(conntrack), gate, audit, Options{}) {}
+KernelLog::KernelLog(asio::any_io_executor executor, Fd nflog, Fd conntrack, Gate& gate,
+                     Audit& audit, Options options)
+    : state_(std::make_shared<State>(std::move(executor), std::move(nflog), std::move(conntrack),
+                                     gate, audit, options)) {}
+KernelLog::KernelLog(asio::any_io_executor executor, Fd nflog, Fd conntrack, Gate& gate,
+                     Audit& audit)
+    : KernelLog(std::move(executor), std::move(nflog), std::move(conntrack), gate, audit,
+                Options{}) {}
 KernelLog::~KernelLog() { stop(); }
 
 void KernelLog::start() { state_->start(); }

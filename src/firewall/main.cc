@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// sandbox-firewall: the firewall worker of one sandbox. Started by the supervisor with its descriptors in place
-// (firewall/control.h), it first gives up what it does not need and only then looks at a byte.
+// sandbox-firewall: the firewall worker of one sandbox. Started by the supervisor with its
+// descriptors in place (firewall/control.h), it first gives up what it does not need and only then
+// looks at a byte.
 #include <sys/resource.h>
 
 #include <boost/asio/io_context.hpp>
@@ -20,7 +21,7 @@ int main(int argc, char**) {
   }
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // an egress log at RLIMIT_FSIZE: the line is counted as dropped
-  ::tzset();  // reads a file, which is not possible later
+  ::tzset();                      // reads a file, which is not possible later
   log::start("sandbox-firewall", log::Level::info);
   if (const auto done = firewall::give_up_privileges(); !done) {
     log::error("cannot give up privileges", {{"error", done.error().message}});

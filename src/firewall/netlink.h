@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The framing of netlink: messages in a datagram, attributes in a message. Native byte order, 4-byte alignment; what does
-// not fit ends the walk.
+// The framing of netlink: messages in a datagram, attributes in a message. Native byte order,
+// 4-byte alignment; what does not fit ends the walk.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ std::optional<T> native(Bytes bytes) {
   return value;
 }
 
-// Both take one from the front of `rest`. At the end, and on a length that does not fit, they return nothing and leave
-// `rest` empty or not: empty means that everything was read.
+// Both take one from the front of `rest`. At the end, and on a length that does not fit, they
+// return nothing and leave `rest` empty or not: empty means that everything was read.
 std::optional<Message> next_message(Bytes& rest);
 std::optional<Attribute> next_attribute(Bytes& rest);
 

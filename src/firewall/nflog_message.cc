@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NFULNL_MSG_PACKET carries attributes; of them the prefix and the payload matter. The payload starts with the IP header.
+// NFULNL_MSG_PACKET carries attributes; of them the prefix and the payload matter. The payload
+// starts with the IP header.
 #include "firewall/nflog_message.h"
 
 #include <linux/netfilter/nfnetlink.h>
@@ -29,14 +30,17 @@ std::optional<std::string> read_reason(Bytes data) {
   if (!text.starts_with(kPrefix)) return std::nullopt;
   text.remove_prefix(kPrefix.size());
   while (text.ends_with(' ')) text.remove_suffix(1);
-  const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
-  if (text.empty() || text.size() > kMaxReason || !std::ranges::all_of(text, plain)) return std::nullopt;
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  if (text.empty() || text.size() > kMaxReason || !std::ranges::all_of(text, plain))
+    return std::nullopt;
   return std::string(text);
 }
 
 bool has_ports(std::uint8_t protocol) {
-  return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_UDPLITE || protocol == IPPROTO_SCTP ||
-         protocol == IPPROTO_DCCP;
+  return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_UDPLITE ||
+         protocol == IPPROTO_SCTP || protocol == IPPROTO_DCCP;
 }
 
 void read_ports(Reader reader, RefusedPacket& packet) {
@@ -66,7 +70,8 @@ void read_extensions(std::uint8_t next, Reader reader, RefusedPacket& packet) {
   bool later_fragment = false;
   for (int i = 0; i < kMaxExtensionHeaders; ++i) {
     const bool fragment = next == IPPROTO_FRAGMENT;
-    if (!fragment && next != IPPROTO_HOPOPTS && next != IPPROTO_ROUTING && next != IPPROTO_DSTOPTS && next != IPPROTO_AH) {
+    if (!fragment && next != IPPROTO_HOPOPTS && next != IPPROTO_ROUTING &&
+        next != IPPROTO_DSTOPTS && next != IPPROTO_AH) {
       packet.protocol = next;
       if (!later_fragment) read_ports(reader, packet);
       return;
@@ -74,11 +79,15 @@ void read_extensions(std::uint8_t next, Reader reader, RefusedPacket& packet) {
     const auto following = reader.u8();
     const auto length = reader.u8();
     if (!following || !length) return;
-    // In units of 8 bytes beyond the first 8; AH in units of 4 beyond the first 8; a fragment header has no length.
-    const std::size_t rest = fragment ? 6 : next == IPPROTO_AH ? *length * 4U + 6U : *length * 8U + 6U;
+    // In units of 8 bytes beyond the first 8; AH in units of 4 beyond the first 8; a fragment
+    // header has no length.
+    const std::size_t rest = fragment             ? 6
+                             : next == IPPROTO_AH ? *length * 4U + 6U
+                                                  : *length * 8U + 6U;
     const auto body = reader.take(rest);
     if (!body) return;
-    if (fragment) later_fragment = later_fragment || ((((*body)[0] << 8) | (*body)[1]) & 0xfff8) != 0;
+    if (fragment)
+      later_fragment = later_fragment || ((((*body)[0] << 8) | (*body)[1]) & 0xfff8) != 0;
     next = *following;
   }
 }
@@ -99,14 +108,18 @@ std::optional<RefusedPacket> read_packet(Bytes body) {
   if (body.size() < sizeof(nfgenmsg)) return std::nullopt;
   std::optional<std::string> reason;
   Bytes payload;
-  const bool whole = netlink::each_attribute(body.subspan(sizeof(nfgenmsg)), [&](const netlink::Attribute& attribute) {
-    if (attribute.type == NFULA_PREFIX) reason = read_reason(attribute.data);
-    if (attribute.type == NFULA_PAYLOAD) payload = attribute.data;
-  });
+  const bool whole = netlink::each_attribute(body.subspan(sizeof(nfgenmsg)),
+                                             [&](const netlink::Attribute& attribute) {
+                                               if (attribute.type == NFULA_PREFIX)
+                                                 reason = read_reason(attribute.data);
+                                               if (attribute.type == NFULA_PAYLOAD)
+                                                 payload = attribute.data;
+                                             });
   if (!whole || !reason || payload.empty()) return std::nullopt;
   RefusedPacket packet{*reason, 0, {}, {}};
   const unsigned version = payload[0] >> 4;
-  const bool read = version == 4 ? read_v4(payload, packet) : version == 6 && read_v6(payload, packet);
+  const bool read =
+      version == 4 ? read_v4(payload, packet) : version == 6 && read_v6(payload, packet);
   if (!read) return std::nullopt;
   return packet;
 }

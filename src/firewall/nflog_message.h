@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads what nfnetlink_log sends: packets that the ruleset refused, with the prefix "sp:<reason>" and the first bytes of the
-// packet. The netlink framing is the kernel's, the packet inside is the guest's: both are checked to the last byte.
+// Reads what nfnetlink_log sends: packets that the ruleset refused, with the prefix "sp:<reason>"
+// and the first bytes of the packet. The netlink framing is the kernel's, the packet inside is the
+// guest's: both are checked to the last byte.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,9 @@ struct RefusedPacket {
 
 struct NflogBatch {
   std::vector<RefusedPacket> packets;
-  std::size_t skipped = 0;  // messages or packets that could not be read, or that carry a foreign prefix
-  bool overrun = false;     // the kernel says that it lost messages
+  std::size_t skipped =
+      0;  // messages or packets that could not be read, or that carry a foreign prefix
+  bool overrun = false;  // the kernel says that it lost messages
 };
 
 // One datagram of the netlink socket, any number of messages.

@@ -33,7 +33,8 @@ net::Task<Opening> OpeningReader::run() {
     }
     const net::Clock::time_point now = net::Clock::now();
     const bool nothing_yet = opening_.bytes.empty() && stage_ == Stage::first;
-    const net::Clock::time_point until = !patient_ && nothing_yet ? begun + limits_.grace : deadline;
+    const net::Clock::time_point until =
+        !patient_ && nothing_yet ? begun + limits_.grace : deadline;
     if (now >= until) {
       if (!patient_ && nothing_yet)
         opening_.kind = Opening::Kind::silent;
@@ -100,18 +101,25 @@ bool OpeningReader::classify() {
 bool OpeningReader::negotiate() {
   while (stage_ == Stage::negotiation) {
     const postgres::Step step = negotiation_.feed(opening_.bytes);
-    opening_.bytes.erase(opening_.bytes.begin(), opening_.bytes.begin() + static_cast<std::ptrdiff_t>(step.consumed));
+    opening_.bytes.erase(opening_.bytes.begin(),
+                         opening_.bytes.begin() + static_cast<std::ptrdiff_t>(step.consumed));
     budget_.give(step.consumed);
     switch (step.action) {
-      case postgres::Action::need_more: return false;
+      case postgres::Action::need_more:
+        return false;
       case postgres::Action::plaintext:
-      case postgres::Action::cancel: return done(Opening::Kind::postgres_clear);
-      case postgres::Action::refuse: opening_.why = step.why; return done(Opening::Kind::malformed);
+      case postgres::Action::cancel:
+        return done(Opening::Kind::postgres_clear);
+      case postgres::Action::refuse:
+        opening_.why = step.why;
+        return done(Opening::Kind::malformed);
       case postgres::Action::answer_no:
-      case postgres::Action::answer_yes: break;
+      case postgres::Action::answer_yes:
+        break;
     }
     const bool yes = step.action == postgres::Action::answer_yes;
-    if (::send(client_.fd(), yes ? "S" : "N", 1, MSG_NOSIGNAL) != 1) return done(Opening::Kind::closed);
+    if (::send(client_.fd(), yes ? "S" : "N", 1, MSG_NOSIGNAL) != 1)
+      return done(Opening::Kind::closed);
     if (yes) {
       opening_.protocol = policy::Protocol::postgres;
       stage_ = Stage::hello;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first bytes of a connection, read until it is known what they are: a TLS ClientHello (over any number of segments
-// and records), a Postgres negotiation that leads to one (answered in the server's place, FW-091), or neither. What was
-// read is kept for whoever comes next. Decides nothing.
+// The first bytes of a connection, read until it is known what they are: a TLS ClientHello (over
+// any number of segments and records), a Postgres negotiation that leads to one (answered in the
+// server's place, FW-091), or neither. What was read is kept for whoever comes next. Decides
+// nothing.
 #pragma once
 
 #include <chrono>
@@ -35,24 +36,27 @@ struct Opening {
     cancelled,
   };
   Kind kind = Kind::closed;
-  policy::Protocol protocol = policy::Protocol::other;  // tls as soon as the client expects TLS bytes
+  policy::Protocol protocol =
+      policy::Protocol::other;  // tls as soon as the client expects TLS bytes
   std::optional<std::string> name;
   tls::Alert alert = tls::Alert::access_denied;
   std::uint16_t alert_version = 0x0301;
-  std::string_view why;  // with malformed; static text
+  std::string_view why;             // with malformed; static text
   std::vector<std::uint8_t> bytes;  // to be replayed; taken from the budget
 };
 
 struct OpeningLimits {
-  std::chrono::milliseconds deadline{10000};  // from accept to the last byte of the hello, absolute
-  std::chrono::milliseconds grace{100};       // D-08
+  std::chrono::milliseconds deadline{
+      10000};  // from accept to the last byte of the hello, absolute
+  std::chrono::milliseconds grace{100};  // D-08
 };
 
 class OpeningReader {
  public:
-  // `patient`: only bytes can tell what the connection is; else silence is an answer after the grace (D-08), and so is a
-  // beginning that stays unclear.
-  OpeningReader(net::Bell& bell, net::Socket& client, net::Budget& budget, const OpeningLimits& limits, bool patient)
+  // `patient`: only bytes can tell what the connection is; else silence is an answer after the
+  // grace (D-08), and so is a beginning that stays unclear.
+  OpeningReader(net::Bell& bell, net::Socket& client, net::Budget& budget,
+                const OpeningLimits& limits, bool patient)
       : bell_(bell), client_(client), budget_(budget), limits_(limits), patient_(patient) {}
 
   OpeningReader(const OpeningReader&) = delete;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gives up, in numbered stages, everything the worker can do without (I6). The supervisor started it already under a uid
-// of its own and without capabilities; what is done here is to be true even if that went wrong.
+// Gives up, in numbered stages, everything the worker can do without (I6). The supervisor started
+// it already under a uid of its own and without capabilities; what is done here is to be true even
+// if that went wrong.
 #pragma once
 
 #include "base/result.h"

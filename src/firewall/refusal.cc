@@ -16,8 +16,8 @@ constexpr std::size_t kMaxDiscarded = 256U << 10;
 }  // namespace
 
 bool looks_like_http(Bytes first) {
-  static constexpr std::array<std::string_view, 9> kMethods{"GET ",     "POST ",    "PUT ",   "HEAD ", "DELETE ",
-                                                            "OPTIONS ", "CONNECT ", "PATCH ", "TRACE "};
+  static constexpr std::array<std::string_view, 9> kMethods{
+      "GET ", "POST ", "PUT ", "HEAD ", "DELETE ", "OPTIONS ", "CONNECT ", "PATCH ", "TRACE "};
   const std::string_view text = as_text(first);
   for (const std::string_view method : kMethods) {
     if (text.starts_with(method)) return true;
@@ -39,7 +39,8 @@ net::Task<> say_and_close(net::Bell& bell, net::Socket& client, std::string last
     co_return;
   }
   // A few hundred bytes into an empty send buffer: taken whole, or the client is gone.
-  const ssize_t sent = ::send(client.fd(), last_words.data(), last_words.size(), MSG_NOSIGNAL | MSG_MORE);
+  const ssize_t sent =
+      ::send(client.fd(), last_words.data(), last_words.size(), MSG_NOSIGNAL | MSG_MORE);
   if (sent != static_cast<ssize_t>(last_words.size())) {
     client.reset();
     co_return;

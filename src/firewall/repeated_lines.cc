@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// One timer for all kinds: it starts with the first line and ends the window for everything counted since.
+// One timer for all kinds: it starts with the first line and ends the window for everything counted
+// since.
 #include "firewall/repeated_lines.h"
 
 #include <fmt/format.h>
 
 namespace sallyport::firewall {
 
-RepeatedLines::RepeatedLines(boost::asio::any_io_executor executor, Audit& audit, std::chrono::milliseconds window)
+RepeatedLines::RepeatedLines(boost::asio::any_io_executor executor, Audit& audit,
+                             std::chrono::milliseconds window)
     : audit_(audit), window_(window), timer_(std::move(executor)) {}
 
 bool RepeatedLines::repeat(const std::string& key) {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // One TCP connection of the sandbox, from accept to its line in the egress log.
 //
-// Theory of operation (ARCHITECTURE.md, one connection step by step). The client's first bytes are read until they name a
-// host or are known not to (opening.h). decide() judges them. A denied client is told so in its own protocol
-// (refusal.h). For an allowed one the name is resolved here, on the host's side, each address is judged by decide_dial()
-// and only such an address is dialled, on the port that the guest chose (I2, R-014, R-015); only a connection without a
-// readable name that the policy lets through goes to the address the guest chose (D-08). The bytes read so far
+// Theory of operation (ARCHITECTURE.md, one connection step by step). The client's first bytes are
+// read until they name a host or are known not to (opening.h). decide() judges them. A denied
+// client is told so in its own protocol (refusal.h). For an allowed one the name is resolved here,
+// on the host's side, each address is judged by decide_dial() and only such an address is dialled,
+// on the port that the guest chose (I2, R-014, R-015); only a connection without a readable name
+// that the policy lets through goes to the address the guest chose (D-08). The bytes read so far
 // are sent on unchanged, then both directions are relayed (net/splice.h).
-// The session is a Flow of the gate from its first moment: an update may cut it at any await (I4), after which both
-// sockets are closed and the coroutine only has to notice.
+// The session is a Flow of the gate from its first moment: an update may cut it at any await (I4),
+// after which both sockets are closed and the coroutine only has to notice.
 #pragma once
 
 #include <memory>
@@ -53,8 +54,8 @@ class TcpSession final : public Gate::Flow {
 
   static net::Task<> serve(std::unique_ptr<TcpSession> session) { co_await session->run(); }
 
-  [[nodiscard]] std::optional<policy::Decision> judge(const policy::Policy& policy,
-                                                      const policy::Boundary& boundary) const override;
+  [[nodiscard]] std::optional<policy::Decision> judge(
+      const policy::Policy& policy, const policy::Boundary& boundary) const override;
   void cut(const policy::Decision& why) override;
 
  private:
@@ -65,7 +66,8 @@ class TcpSession final : public Gate::Flow {
   net::Task<> refuse(policy::Decision decision, std::string detail = {});
   net::Task<> give_up(std::string_view reason, std::string detail, bool tell);
   net::Task<bool> find_addresses(const policy::Decision& decision, std::vector<Endpoint>& out);
-  std::optional<policy::Decision> choose(const std::vector<Address>& addresses, std::vector<Endpoint>& out) const;
+  std::optional<policy::Decision> choose(const std::vector<Address>& addresses,
+                                         std::vector<Endpoint>& out) const;
   net::Task<bool> ask_for_tls();
   [[nodiscard]] std::string last_words(std::string_view reason) const;
   [[nodiscard]] bool is_own(const Address& address) const;
@@ -78,7 +80,8 @@ class TcpSession final : public Gate::Flow {
   policy::Flow flow_;
   State state_ = State::undecided;
   bool by_address_ = false;  // the guest's own destination was dialled
-  std::vector<Endpoint> trying_;  // what is being dialled for a name; record_.dialled says which one answered
+  std::vector<Endpoint>
+      trying_;  // what is being dialled for a name; record_.dialled says which one answered
   bool line_due_ = true;
   Opening opening_;
   AuditRecord record_;

@@ -35,20 +35,29 @@ Fd inherited_fd(int number) { return ::fcntl(number, F_GETFD) >= 0 ? Fd(number) 
 void note_address(std::vector<Address>& out, const Fd& socket) {
   sockaddr_storage address{};
   socklen_t length = sizeof address;
-  if (!socket || ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) return;
-  if (const auto endpoint = Endpoint::from_sockaddr(reinterpret_cast<const sockaddr*>(&address), length))
+  if (!socket || ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0)
+    return;
+  if (const auto endpoint =
+          Endpoint::from_sockaddr(reinterpret_cast<const sockaddr*>(&address), length))
     out.push_back(endpoint->address);
 }
 
 std::string_view name_of(Code code) {
   switch (code) {
-    case Code::invalid: return "invalid";
-    case Code::denied: return "denied";
-    case Code::not_found: return "not_found";
-    case Code::conflict: return "conflict";
-    case Code::timed_out: return "timed_out";
-    case Code::unavailable: return "unavailable";
-    case Code::internal: return "internal";
+    case Code::invalid:
+      return "invalid";
+    case Code::denied:
+      return "denied";
+    case Code::not_found:
+      return "not_found";
+    case Code::conflict:
+      return "conflict";
+    case Code::timed_out:
+      return "timed_out";
+    case Code::unavailable:
+      return "unavailable";
+    case Code::internal:
+      return "internal";
   }
   return "internal";
 }
@@ -57,7 +66,8 @@ std::string_view name_of(Code code) {
 
 Result<std::uint64_t> number(const json::object& from, std::string_view key) {
   const auto* value = from.if_contains(key);
-  if (value && value->is_int64() && value->get_int64() >= 0) return static_cast<std::uint64_t>(value->get_int64());
+  if (value && value->is_int64() && value->get_int64() >= 0)
+    return static_cast<std::uint64_t>(value->get_int64());
   if (value && value->is_uint64()) return value->get_uint64();
   return fail(Code::invalid, fmt::format("'{}' must be a number", key));
 }
@@ -70,8 +80,10 @@ Result<std::vector<T>> list(const json::object& from, std::string_view key, Pars
   if (!value) return out;
   if (!value->is_array()) return fail(Code::invalid, fmt::format("'{}' must be a list", key));
   for (const auto& item : value->get_array()) {
-    const auto parsed = item.is_string() ? parse_one(std::string_view(item.get_string())) : std::nullopt;
-    if (!parsed) return fail(Code::invalid, fmt::format("'{}' has an entry that cannot be read", key));
+    const auto parsed =
+        item.is_string() ? parse_one(std::string_view(item.get_string())) : std::nullopt;
+    if (!parsed)
+      return fail(Code::invalid, fmt::format("'{}' has an entry that cannot be read", key));
     out.push_back(*parsed);
   }
   return out;
@@ -96,7 +108,9 @@ Result<policy::Boundary> parse_boundary(const json::object& request) {
 
 constexpr std::size_t kSpareDescriptors = 128;  // control, logs, DNS, resolver
 
-std::size_t pipes_for(std::size_t descriptors) { return std::clamp<std::size_t>(descriptors / 64, 2, 64); }
+std::size_t pipes_for(std::size_t descriptors) {
+  return std::clamp<std::size_t>(descriptors / 64, 2, 64);
+}
 
 std::size_t connections_for(std::size_t descriptors) {
   const std::size_t others = kSpareDescriptors + 2 * pipes_for(descriptors);
@@ -138,8 +152,8 @@ Worker::Worker(asio::io_context& io, WorkerSockets sockets, const WorkerOptions&
       started_(net::Clock::now()),
       tasks_(log_failure) {
   gate_.connections.set_limit(max_connections_);
-  for (const Fd* socket : {&sockets_.tcp4, &sockets_.tcp6, &sockets_.dns.udp4, &sockets_.dns.udp6, &sockets_.dns.tcp4,
-                           &sockets_.dns.tcp6})
+  for (const Fd* socket : {&sockets_.tcp4, &sockets_.tcp6, &sockets_.dns.udp4, &sockets_.dns.udp6,
+                           &sockets_.dns.tcp4, &sockets_.dns.tcp6})
     note_address(listening_, *socket);
   room_.own = listening_;
 }
@@ -154,7 +168,8 @@ void Worker::start() {
   serve(std::move(sockets_.tcp6));
   dns_.emplace(io_.get_executor(), std::move(sockets_.dns), resolver_, gate_, audit_);
   dns_->start();
-  kernel_log_.emplace(io_.get_executor(), std::move(sockets_.nflog), std::move(sockets_.conntrack), gate_, audit_);
+  kernel_log_.emplace(io_.get_executor(), std::move(sockets_.nflog), std::move(sockets_.conntrack),
+                      gate_, audit_);
   kernel_log_->start();
   if (sockets_.listen) tasks_.spawn(accept_supervisors(std::move(sockets_.listen)));
   if (sockets_.control) attach(std::move(sockets_.control));
@@ -165,8 +180,9 @@ void Worker::start() {
 void Worker::serve(Fd listener) {
   if (!listener) return;
   listeners_.push_back(std::make_unique<net::Listener>(
-      reactor_, std::move(listener),
-      [this](Fd connection, const Endpoint& destination) { accepted(std::move(connection), destination); }));
+      reactor_, std::move(listener), [this](Fd connection, const Endpoint& destination) {
+        accepted(std::move(connection), destination);
+      }));
   tasks_.spawn(listeners_.back()->run());
 }
 
@@ -175,31 +191,41 @@ void Worker::accepted(Fd connection, const Endpoint& destination) {
   if (!gate_.connections.take()) {
     ++gate_.counters.denied;
     net::Socket(std::move(connection)).reset();
-    AuditRecord record{.policy_version = gate_.version(), .protocol = "tcp", .name = {}, .destination = destination,
-                       .dialled = {}, .reason = "too_many_connections", .entry = {}, .detail = {}};
+    AuditRecord record{.policy_version = gate_.version(),
+                       .protocol = "tcp",
+                       .name = {},
+                       .destination = destination,
+                       .dialled = {},
+                       .reason = "too_many_connections",
+                       .entry = {},
+                       .detail = {}};
     audit_.write(record);
     return;
   }
-  tasks_.spawn(TcpSession::serve(std::make_unique<TcpSession>(room_, std::move(connection), destination)));
+  tasks_.spawn(
+      TcpSession::serve(std::make_unique<TcpSession>(room_, std::move(connection), destination)));
 }
 
-// A client that is silent may be waiting for its server or for our refusal; only where neither can be, the kernel may
-// hold connections back until they carry bytes.
+// A client that is silent may be waiting for its server or for our refusal; only where neither can
+// be, the kernel may hold connections back until they carry bytes.
 void Worker::tune_listeners() {
   const policy::Policy& policy = gate_.policy();
-  const bool only_names =
-      policy.mode == policy::Mode::custom && !policy.domains.empty() && !policy.domain_index.catch_all();
+  const bool only_names = policy.mode == policy::Mode::custom && !policy.domains.empty() &&
+                          !policy.domain_index.catch_all();
   for (const auto& listener : listeners_) listener->announce_with_data(only_names);
 }
 
-asio::awaitable<Result<Resolver::Resolution>> Worker::CurrentResolver::resolve(std::string name, bool want4, bool want6) {
+asio::awaitable<Result<Resolver::Resolution>> Worker::CurrentResolver::resolve(std::string name,
+                                                                               bool want4,
+                                                                               bool want6) {
   const auto resolver = current;  // outlives the lookup even if configure brings another
   if (!resolver) co_return fail(Code::unavailable, "no resolver is configured");
   auto lookup = resolver->resolve(std::move(name), want4, want6);
   co_return co_await std::move(lookup);
 }
 
-asio::awaitable<Result<std::vector<std::uint8_t>>> Worker::CurrentResolver::query(std::string name, std::uint16_t type) {
+asio::awaitable<Result<std::vector<std::uint8_t>>> Worker::CurrentResolver::query(
+    std::string name, std::uint16_t type) {
   const auto resolver = current;
   if (!resolver) co_return fail(Code::unavailable, "no resolver is configured");
   auto lookup = resolver->query(std::move(name), type);
@@ -211,7 +237,8 @@ asio::awaitable<Result<std::vector<std::uint8_t>>> Worker::CurrentResolver::quer
 void Worker::attach(Fd channel) {
   if (channel_) channel_->close();  // the newest wins
   auto fresh = std::make_unique<ControlChannel>(
-      reactor_, std::move(channel), [this](const json::object& request, Fd& passed) { return handle(request, passed); });
+      reactor_, std::move(channel),
+      [this](const json::object& request, Fd& passed) { return handle(request, passed); });
   channel_ = fresh.get();
   tasks_.spawn(serve_channel(std::move(fresh)));
 }
@@ -246,13 +273,16 @@ json::object Worker::handle(const json::object& request, Fd& passed) {
                                                          {"stats", &Worker::stats},
                                                          {"rotate_log", &Worker::rotate_log}}};
   const auto* op = request.if_contains("op");
-  const std::string_view wanted = op && op->is_string() ? std::string_view(op->get_string()) : std::string_view();
+  const std::string_view wanted =
+      op && op->is_string() ? std::string_view(op->get_string()) : std::string_view();
   const auto* operation = std::ranges::find(kOperations, wanted, &Operation::name);
   auto result = operation == kOperations.end()
                     ? Result<json::object>(fail(Code::invalid, "unknown operation"))
                     : (this->*operation->run)(request, passed);
   if (!result)
-    return {{"ok", false}, {"error", {{"code", name_of(result.error().code)}, {"message", result.error().message}}}};
+    return {
+        {"ok", false},
+        {"error", {{"code", name_of(result.error().code)}, {"message", result.error().message}}}};
   (*result)["ok"] = true;
   return std::move(*result);
 }
@@ -301,7 +331,8 @@ Result<json::object> Worker::prepare(const json::object& request, Fd&) {
   if (!policy) return std::unexpected(policy.error());
   for (const policy::DomainEntry& domain : (*policy)->domains) {
     if (!domain.rules.empty())
-      return fail(Code::invalid, fmt::format("rules on {}: handling is not available yet", domain.pattern));
+      return fail(Code::invalid,
+                  fmt::format("rules on {}: handling is not available yet", domain.pattern));
   }
   gate_.prepare(*version, std::move(*policy));
   return json::object{{"version", *version}};
@@ -325,13 +356,14 @@ Result<json::object> Worker::abort(const json::object& request, Fd&) {
 
 Result<json::object> Worker::stats(const json::object&, Fd&) {
   const Counters& counters = gate_.counters;
-  const auto up = std::chrono::duration_cast<std::chrono::milliseconds>(net::Clock::now() - started_).count();
-  return json::object{{"open", gate_.connections.used()}, {"accepted", counters.accepted},
-                      {"allowed", counters.allowed},      {"denied", counters.denied},
-                      {"bytes_up", counters.bytes_up},    {"bytes_down", counters.bytes_down},
+  const auto up =
+      std::chrono::duration_cast<std::chrono::milliseconds>(net::Clock::now() - started_).count();
+  return json::object{{"open", gate_.connections.used()},    {"accepted", counters.accepted},
+                      {"allowed", counters.allowed},         {"denied", counters.denied},
+                      {"bytes_up", counters.bytes_up},       {"bytes_down", counters.bytes_down},
                       {"dns_queries", counters.dns_queries}, {"buffered", gate_.buffered.used()},
-                      {"log_lines", audit_.lines()},      {"log_dropped", audit_.dropped()},
-                      {"version", gate_.version()},       {"uptime_ms", up}};
+                      {"log_lines", audit_.lines()},         {"log_dropped", audit_.dropped()},
+                      {"version", gate_.version()},          {"uptime_ms", up}};
 }
 
 Result<json::object> Worker::rotate_log(const json::object&, Fd& passed) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The firewall worker of one sandbox, put together: listeners, DNS, kernel log, and the supervisor's requests
-// (firewall/control.h). Until the first commit everything is refused. If the supervisor goes away the policy in force
-// stays; if it goes away inside an update, what is new stays held and is refused in time (I5) until it is back.
+// The firewall worker of one sandbox, put together: listeners, DNS, kernel log, and the
+// supervisor's requests (firewall/control.h). Until the first commit everything is refused. If the
+// supervisor goes away the policy in force stays; if it goes away inside an update, what is new
+// stays held and is refused in time (I5) until it is back.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -54,9 +55,13 @@ class Worker {
   // The resolver in use: none before configure, another one after a configure that names others.
   class CurrentResolver final : public Resolver {
    public:
-    boost::asio::awaitable<Result<Resolution>> resolve(std::string name, bool want4, bool want6) override;
-    std::vector<Address> known(const std::string& name) override { return current ? current->known(name) : std::vector<Address>(); }
-    boost::asio::awaitable<Result<std::vector<std::uint8_t>>> query(std::string name, std::uint16_t type) override;
+    boost::asio::awaitable<Result<Resolution>> resolve(std::string name, bool want4,
+                                                       bool want6) override;
+    std::vector<Address> known(const std::string& name) override {
+      return current ? current->known(name) : std::vector<Address>();
+    }
+    boost::asio::awaitable<Result<std::vector<std::uint8_t>>> query(std::string name,
+                                                                    std::uint16_t type) override;
     std::shared_ptr<Resolver> current;
   };
 

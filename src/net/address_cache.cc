@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hash map with expiry; room is made for an eighth at a time, so that a full cache costs a constant per insertion.
+// A hash map with expiry; room is made for an eighth at a time, so that a full cache costs a
+// constant per insertion.
 #include "net/address_cache.h"
 
 #include <algorithm>
 
 namespace sallyport {
 
-void AddressCache::put(const std::string& key, std::vector<Address> addresses, std::chrono::seconds ttl, Time now) {
+void AddressCache::put(const std::string& key, std::vector<Address> addresses,
+                       std::chrono::seconds ttl, Time now) {
   if (ttl <= std::chrono::seconds(0) || addresses.empty() || capacity_ == 0) {
     entries_.erase(key);
     return;

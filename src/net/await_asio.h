@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Awaits an asio::awaitable from a Task. For the rare steps of a connection: lookups and held updates.
+// Awaits an asio::awaitable from a Task. For the rare steps of a connection: lookups and held
+// updates.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -14,7 +15,8 @@
 
 namespace sallyport::net {
 
-// Goes on running if the Task is destroyed meanwhile; its result is then dropped. What it borrows must live on.
+// Goes on running if the Task is destroyed meanwhile; its result is then dropped. What it borrows
+// must live on.
 template <class T>
 Task<T> await_asio(Reactor& reactor, boost::asio::awaitable<T> awaited) {
   struct Shared {
@@ -30,11 +32,12 @@ Task<T> await_asio(Reactor& reactor, boost::asio::awaitable<T> awaited) {
   };
   const Guard guard{*shared};
   shared->bell = &bell;
-  boost::asio::co_spawn(reactor.io(), std::move(awaited), [shared](std::exception_ptr failure, T value) {
-    shared->failure = failure;
-    shared->value.emplace(std::move(value));
-    if (shared->bell) shared->bell->ring();
-  });
+  boost::asio::co_spawn(reactor.io(), std::move(awaited),
+                        [shared](std::exception_ptr failure, T value) {
+                          shared->failure = failure;
+                          shared->value.emplace(std::move(value));
+                          if (shared->bell) shared->bell->ring();
+                        });
   while (!shared->value) co_await bell.wait();
   if (shared->failure) std::rethrow_exception(shared->failure);
   co_return std::move(*shared->value);

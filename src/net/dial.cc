@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// System calls: socket, setsockopt, connect, epoll_ctl, close; getsockopt only for an attempt that failed.
+// System calls: socket, setsockopt, connect, epoll_ctl, close; getsockopt only for an attempt that
+// failed.
 #include "net/dial.h"
 
 #include <netinet/in.h>
@@ -30,13 +31,14 @@ Result<Attempt> begin(Bell& bell, const Endpoint& endpoint, bool speaks_first) {
   Fd fd(::socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return fail_errno("socket");
   if (speaks_first) {
-    // On a connecting socket this does one thing: the last acknowledgement of the handshake waits for our bytes. (Turning
-    // TCP_QUICKACK off does it too, but then every later acknowledgement is late, and a server that writes twice waits
-    // 40 ms for us: seen with TLS session tickets.)
+    // On a connecting socket this does one thing: the last acknowledgement of the handshake waits
+    // for our bytes. (Turning TCP_QUICKACK off does it too, but then every later acknowledgement is
+    // late, and a server that writes twice waits 40 ms for us: seen with TLS session tickets.)
     const int seconds = 1;
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof seconds);
   }
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 && errno != EINPROGRESS)
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 &&
+      errno != EINPROGRESS)
     return failed(endpoint, errno);
   Attempt attempt{std::make_unique<Socket>(std::move(fd)), endpoint};
   attempt.socket->expect_events();
@@ -77,7 +79,9 @@ Task<Result<Dialled>> dial(Bell& bell, std::vector<Endpoint> endpoints, DialOpti
       }
     }
     const Clock::time_point now = Clock::now();
-    if (now >= deadline) co_return fail(Code::timed_out, "connect to " + endpoints.front().to_string() + ": timed out");
+    if (now >= deadline)
+      co_return fail(Code::timed_out,
+                     "connect to " + endpoints.front().to_string() + ": timed out");
     while (next < endpoints.size() && (running.empty() || timer.expired())) {
       auto attempt = begin(bell, endpoints[next++], options.speaks_first);
       if (!attempt) {
@@ -86,11 +90,13 @@ Task<Result<Dialled>> dial(Bell& bell, std::vector<Endpoint> endpoints, DialOpti
       }
       running.push_back(std::move(*attempt));
       const bool more = next < endpoints.size();
-      timer.start(more ? std::min<Clock::duration>(options.head_start, deadline - now) : deadline - now);
+      timer.start(more ? std::min<Clock::duration>(options.head_start, deadline - now)
+                       : deadline - now);
       break;
     }
     if (running.empty()) co_return std::unexpected(std::move(last));
-    if (timer.expired()) timer.start(std::max<Clock::duration>(deadline - Clock::now(), Clock::duration::zero()));
+    if (timer.expired())
+      timer.start(std::max<Clock::duration>(deadline - Clock::now(), Clock::duration::zero()));
     co_await bell.wait();
   }
 }

@@ -29,12 +29,17 @@ std::optional<Endpoint> local_address(int fd) {
   return Endpoint::from_sockaddr(reinterpret_cast<const sockaddr*>(&address), length);
 }
 
-bool is_exhaustion(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+bool is_exhaustion(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
 
 }  // namespace
 
 Listener::Listener(Reactor& reactor, Fd listener, OnAccept on_accept)
-    : bell_(reactor), backoff_(bell_), socket_(std::move(listener)), on_accept_(std::move(on_accept)) {
+    : bell_(reactor),
+      backoff_(bell_),
+      socket_(std::move(listener)),
+      on_accept_(std::move(on_accept)) {
   ::fcntl(socket_.fd(), F_SETFL, ::fcntl(socket_.fd(), F_GETFL) | O_NONBLOCK);
   address_ = local_address(socket_.fd());
 }
@@ -42,7 +47,8 @@ Listener::Listener(Reactor& reactor, Fd listener, OnAccept on_accept)
 void Listener::announce_with_data(bool on) {
   const int seconds = on ? kDeferSeconds : 0;
   ::setsockopt(socket_.fd(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof seconds);
-  // An acknowledgement of the hello alone would be a packet of its own; it goes with the first bytes back. Inherited.
+  // An acknowledgement of the hello alone would be a packet of its own; it goes with the first
+  // bytes back. Inherited.
   const int quick = on ? 0 : 1;
   ::setsockopt(socket_.fd(), IPPROTO_TCP, TCP_QUICKACK, &quick, sizeof quick);
 }
@@ -55,7 +61,8 @@ Task<> Listener::run() {
     while (left > 0 && !exhausted_ && accept_one()) --left;
     if (exhausted_) {
       backoff_.start(kBackoff);
-      // The level-triggered listener would ring on every turn; each ring finds the timer still running.
+      // The level-triggered listener would ring on every turn; each ring finds the timer still
+      // running.
       socket_.pause(bell_.reactor());
       while (!backoff_.expired()) co_await bell_.wait();
       socket_.resume(bell_.reactor(), EPOLLIN);

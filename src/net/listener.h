@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accepts connections on an inherited listener. Out of descriptors or memory, it waits a little instead of spinning;
-// connections that are open go on meanwhile.
+// Accepts connections on an inherited listener. Out of descriptors or memory, it waits a little
+// instead of spinning; connections that are open go on meanwhile.
 #pragma once
 
 #include <functional>
@@ -14,15 +14,16 @@ namespace sallyport::net {
 
 class Listener {
  public:
-  // `local` is the address the client dialled; under TPROXY that is its original destination. Nothing for a socket that
-  // is not AF_INET or AF_INET6.
+  // `local` is the address the client dialled; under TPROXY that is its original destination.
+  // Nothing for a socket that is not AF_INET or AF_INET6.
   using OnAccept = std::function<void(Fd connection, const Endpoint& local)>;
 
   Listener(Reactor& reactor, Fd listener, OnAccept on_accept);
 
   Task<> run();  // for ever: spawn it once
-  // Connections are announced only once they carry bytes, which saves a wake-up each. Not where a server may speak first
-  // or silence is an answer of its own: the kernel then holds a silent one back for at least a second.
+  // Connections are announced only once they carry bytes, which saves a wake-up each. Not where a
+  // server may speak first or silence is an answer of its own: the kernel then holds a silent one
+  // back for at least a second.
   void announce_with_data(bool on);
   [[nodiscard]] const std::optional<Endpoint>& address() const { return address_; }
 

@@ -14,7 +14,8 @@ namespace sallyport::net {
 namespace asio = boost::asio;
 
 namespace {
-// Turns of our own before Asio gets the thread back: DNS, control and the resolver must not starve under load.
+// Turns of our own before Asio gets the thread back: DNS, control and the resolver must not starve
+// under load.
 constexpr int kTurnsInARow = 16;
 }  // namespace
 
@@ -57,7 +58,10 @@ void Socket::reset() {
   close();
 }
 
-Reactor::Reactor(asio::io_context& io) : io_(io), epoll_(io, ::epoll_create1(EPOLL_CLOEXEC)), clock_(io) { watch_epoll(); }
+Reactor::Reactor(asio::io_context& io)
+    : io_(io), epoll_(io, ::epoll_create1(EPOLL_CLOEXEC)), clock_(io) {
+  watch_epoll();
+}
 
 Reactor::~Reactor() {
   // Whoever waits is gone by now: a TaskGroup dies before its reactor.
@@ -66,11 +70,12 @@ Reactor::~Reactor() {
 }
 
 void Reactor::watch_epoll() {
-  epoll_.async_wait(asio::posix::stream_descriptor::wait_read, [this](boost::system::error_code error) {
-    if (error) return;  // only when the reactor is destroyed
-    turn();
-    watch_epoll();
-  });
+  epoll_.async_wait(asio::posix::stream_descriptor::wait_read,
+                    [this](boost::system::error_code error) {
+                      if (error) return;  // only when the reactor is destroyed
+                      turn();
+                      watch_epoll();
+                    });
 }
 
 void Reactor::turn() {
@@ -92,7 +97,8 @@ void Reactor::want_end_of_turn() {
 }
 
 bool Reactor::raise_flags() {
-  const int count = ::epoll_wait(epoll_.native_handle(), events_.data(), static_cast<int>(events_.size()), 0);
+  const int count =
+      ::epoll_wait(epoll_.native_handle(), events_.data(), static_cast<int>(events_.size()), 0);
   for (int i = 0; i < count; ++i) {
     const std::uint32_t what = events_[static_cast<std::size_t>(i)].events;
     Socket& socket = *static_cast<Socket*>(events_[static_cast<std::size_t>(i)].data.ptr);

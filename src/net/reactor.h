@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Readiness of many sockets for one thread, with as few system calls as a relay can do with.
 //
-// Theory of operation. The reactor has an epoll of its own that Asio watches as one descriptor, so that timers, DNS and the
-// resolver live on Asio while connections do not pay for it. A socket is added to that epoll once, edge-triggered,
-// for everything it can report; nothing is changed or removed until it is closed. What epoll reports becomes flags of
-// the Socket (readable, writable, ...), which stay until a call says EAGAIN. A coroutine waits on its one Bell, which
-// rings when a flag of any of its sockets rises, a timer of its own expires, or somebody cancels it; it then looks at
-// the flags. A turn first raises the flags of a whole batch of events and only then resumes coroutines, each once: so
-// no event can refer to a socket that the same batch destroyed, and what happened together is seen together.
+// Theory of operation. The reactor has an epoll of its own that Asio watches as one descriptor, so
+// that timers, DNS and the resolver live on Asio while connections do not pay for it. A socket is
+// added to that epoll once, edge-triggered, for everything it can report; nothing is changed or
+// removed until it is closed. What epoll reports becomes flags of the Socket (readable, writable,
+// ...), which stay until a call says EAGAIN. A coroutine waits on its one Bell, which rings when a
+// flag of any of its sockets rises, a timer of its own expires, or somebody cancels it; it then
+// looks at the flags. A turn first raises the flags of a whole batch of events and only then
+// resumes coroutines, each once: so no event can refer to a socket that the same batch destroyed,
+// and what happened together is seen together.
 #pragma once
 
 #include <sys/epoll.h>
@@ -32,7 +34,8 @@ using AutoUnlink = boost::intrusive::link_mode<boost::intrusive::auto_unlink>;
 
 class Reactor;
 
-// What one coroutine waits on. Rings are not counted: a waiter looks at all it waits for, each time.
+// What one coroutine waits on. Rings are not counted: a waiter looks at all it waits for, each
+// time.
 class Bell : public boost::intrusive::list_base_hook<AutoUnlink> {
  public:
   explicit Bell(Reactor& reactor) : reactor_(reactor) {}
@@ -40,7 +43,8 @@ class Bell : public boost::intrusive::list_base_hook<AutoUnlink> {
   Bell& operator=(const Bell&) = delete;
 
   void ring();
-  // For good: whatever the coroutine waits for now or later returns at once. It asks cancelled() and leaves.
+  // For good: whatever the coroutine waits for now or later returns at once. It asks cancelled()
+  // and leaves.
   void cancel() {
     cancelled_ = true;
     ring();
@@ -102,7 +106,8 @@ class Timer : public boost::intrusive::set_base_hook<AutoUnlink> {
   bool expired_ = false;
 };
 
-// A non-blocking descriptor and what is known of its readiness. Stays where it is: epoll points at it.
+// A non-blocking descriptor and what is known of its readiness. Stays where it is: epoll points at
+// it.
 class Socket {
  public:
   explicit Socket(Fd fd) : fd_(std::move(fd)) {}
@@ -112,7 +117,8 @@ class Socket {
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] bool open() const { return static_cast<bool>(fd_); }
   // From here on events ring `bell`. The first call is the one epoll_ctl of the socket's life.
-  [[nodiscard]] bool watch(Bell& bell, std::uint32_t events = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP | EPOLLET);
+  [[nodiscard]] bool watch(Bell& bell, std::uint32_t events = EPOLLIN | EPOLLPRI | EPOLLOUT |
+                                                              EPOLLRDHUP | EPOLLET);
   [[nodiscard]] bool watched() const { return bell_ != nullptr; }
   // No events until resume(): for a listener that cannot be served now.
   void pause(Reactor& reactor);
@@ -121,12 +127,18 @@ class Socket {
   // Flags. A fresh socket is taken to be ready: the first call finds out.
   [[nodiscard]] bool readable() const { return readable_; }
   [[nodiscard]] bool writable() const { return writable_; }
-  [[nodiscard]] bool peer_finished() const { return peer_finished_; }  // FIN has come; there may be bytes before it
-  [[nodiscard]] bool failed() const { return failed_; }                // EPOLLERR or EPOLLHUP
-  [[nodiscard]] bool urgent() const { return urgent_; }                // there was urgent data
-  void not_readable() { readable_ = peer_finished_ || failed_; }  // an end that is known needs no further edge
+  [[nodiscard]] bool peer_finished() const {
+    return peer_finished_;
+  }  // FIN has come; there may be bytes before it
+  [[nodiscard]] bool failed() const { return failed_; }  // EPOLLERR or EPOLLHUP
+  [[nodiscard]] bool urgent() const { return urgent_; }  // there was urgent data
+  void not_readable() {
+    readable_ = peer_finished_ || failed_;
+  }  // an end that is known needs no further edge
   void not_writable() { writable_ = false; }
-  void expect_events() { readable_ = writable_ = false; }  // after connect(), or when nothing can have come yet
+  void expect_events() {
+    readable_ = writable_ = false;
+  }  // after connect(), or when nothing can have come yet
 
   void close() { fd_.reset(); }
   void reset();  // closes with RST
@@ -162,9 +174,9 @@ class Reactor {
 
   void watch_epoll();
   void turn();
-  bool raise_flags();      // false: nothing was ready
+  bool raise_flags();  // false: nothing was ready
   void resume_ready();
-  void soon();             // a ring from outside a turn
+  void soon();  // a ring from outside a turn
   void arm_clock();
   void expire_timers();
 
@@ -173,7 +185,8 @@ class Reactor {
   boost::asio::steady_timer clock_;
   Clock::time_point clock_set_for_ = Clock::time_point::max();
   boost::intrusive::list<Bell, boost::intrusive::constant_time_size<false>> ready_;
-  boost::intrusive::multiset<Timer, boost::intrusive::compare<Timer::Earlier>, boost::intrusive::constant_time_size<false>>
+  boost::intrusive::multiset<Timer, boost::intrusive::compare<Timer::Earlier>,
+                             boost::intrusive::constant_time_size<false>>
       timers_;
   std::function<void()> end_action_;
   bool end_wanted_ = false;

@@ -14,11 +14,14 @@ namespace sallyport::net {
 
 namespace {
 
-constexpr std::uint64_t kSpliceAfter = 48U << 10;  // bytes a direction has moved before it may be bulk
+constexpr std::uint64_t kSpliceAfter = 48U
+                                       << 10;  // bytes a direction has moved before it may be bulk
 constexpr std::size_t kTooSmallToSplice = 8U << 10;
 constexpr int kRounds = 16;  // reads of one direction before others get their turn
 
-void set(int fd, int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); }
+void set(int fd, int level, int option, int value) {
+  ::setsockopt(fd, level, option, &value, sizeof value);
+}
 
 void keep_alive(int fd) {
   set(fd, IPPROTO_TCP, TCP_KEEPIDLE, 120);
@@ -43,7 +46,8 @@ std::unique_ptr<Pipe> PipePool::take() {
   int ends[2];
   if (::pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) return nullptr;  // out of descriptors: copy
   auto pipe = std::make_unique<Pipe>(Fd(ends[0]), Fd(ends[1]));
-  // Refused above the uid's soft limit (pipe-user-pages-soft); the default size does as well, only slower.
+  // Refused above the uid's soft limit (pipe-user-pages-soft); the default size does as well, only
+  // slower.
   const int size = ::fcntl(ends[1], F_SETPIPE_SZ, static_cast<int>(pipe_bytes_));
   pipe->capacity = size > 0 ? static_cast<std::size_t>(size) : 64U << 10;
   --left_;
@@ -60,7 +64,11 @@ void PipePool::give(std::unique_ptr<Pipe> pipe) {
 // ---- what relays share
 
 RelayRoom::RelayRoom(Reactor& reactor, Budget& buffered, RelayLimits limits)
-    : reactor_(reactor), buffered_(buffered), limits_(limits), pipes_(limits.pipes, limits.pipe_bytes), scratch_(kCopy) {}
+    : reactor_(reactor),
+      buffered_(buffered),
+      limits_(limits),
+      pipes_(limits.pipes, limits.pipe_bytes),
+      scratch_(kCopy) {}
 
 Task<> RelayRoom::sweep() {
   Bell bell(reactor_);
@@ -75,7 +83,8 @@ Task<> RelayRoom::sweep() {
 
 // ---- one relay
 
-Relay::Relay(RelayRoom& room, Bell& bell, Socket& client, Socket& upstream, std::vector<std::uint8_t> first)
+Relay::Relay(RelayRoom& room, Bell& bell, Socket& client, Socket& upstream,
+             std::vector<std::uint8_t> first)
     : room_(room),
       bell_(bell),
       up_(client, upstream),
@@ -118,7 +127,9 @@ Task<Relay::Outcome> Relay::run() {
     if (up == Pumped::reset) co_return end(End::client_reset);
     if (down == Pumped::reset) co_return end(End::upstream_reset);
     if (up_.done && down_.done)
-      co_return end(up_.to_gone ? End::upstream_reset : down_.to_gone ? End::client_reset : End::done);
+      co_return end(up_.to_gone     ? End::upstream_reset
+                    : down_.to_gone ? End::client_reset
+                                    : End::done);
     if (too_old_) co_return end(up_.ended || down_.ended ? End::half_closed : End::idle);
     if (up == Pumped::more || down == Pumped::more)
       co_await bell_.yield();
@@ -169,22 +180,25 @@ Relay::Pumped Relay::copy(Direction& direction, const Direction& other) {
   }
   auto count = static_cast<std::size_t>(got);
   if (roomy && count < size) {
-    // Fewer bytes than asked for, and the FIN was there before the call: these are the last (a read stops early only
-    // at urgent data). The FIN leaves with them.
+    // Fewer bytes than asked for, and the FIN was there before the call: these are the last (a read
+    // stops early only at urgent data). The FIN leaves with them.
     direction.ended = finished && !direction.from.urgent();
     direction.from.not_readable();
   }
 
-  if (direction.moved > 0 && !std::exchange(direction.no_delay, true)) set(to, IPPROTO_TCP, TCP_NODELAY, 1);
+  if (direction.moved > 0 && !std::exchange(direction.no_delay, true))
+    set(to, IPPROTO_TCP, TCP_NODELAY, 1);
   const ssize_t sent = ::send(to, scratch, count, MSG_NOSIGNAL | (direction.ended ? MSG_MORE : 0));
   if (sent < 0 && !again(errno)) {
-    // The far side is gone. What it sent before is still carried by the other direction, which then sees the end.
+    // The far side is gone. What it sent before is still carried by the other direction, which then
+    // sees the end.
     direction.done = direction.to_gone = true;
     return Pumped::waiting;
   }
   const std::size_t written = sent > 0 ? static_cast<std::size_t>(sent) : 0;
   direction.moved += written;
-  if (!roomy && written > 0) (void)::recv(from, scratch, written, MSG_TRUNC);  // read before: cannot fail
+  if (!roomy && written > 0)
+    (void)::recv(from, scratch, written, MSG_TRUNC);  // read before: cannot fail
   if (written < count) {
     direction.to.not_writable();
     if (roomy && !keep(direction, {scratch + written, scratch + count})) return Pumped::reset;
@@ -201,8 +215,8 @@ Relay::Pumped Relay::splice_some(Direction& direction) {
     direction.bulk = false;
     return Pumped::more;
   }
-  const ssize_t got = ::splice(direction.from.fd(), nullptr, pipe->write.get(), nullptr, pipe->capacity,
-                               SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+  const ssize_t got = ::splice(direction.from.fd(), nullptr, pipe->write.get(), nullptr,
+                               pipe->capacity, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
   if (got <= 0) {
     const int error = errno;
     room_.pipes_.give(std::move(pipe));
@@ -228,8 +242,8 @@ bool Relay::flush(Direction& direction) {
   while (direction.piped > 0 || !direction.kept.empty()) {
     ssize_t sent = 0;
     if (direction.piped > 0) {
-      sent = ::splice(direction.pipe->read.get(), nullptr, direction.to.fd(), nullptr, direction.piped,
-                      SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+      sent = ::splice(direction.pipe->read.get(), nullptr, direction.to.fd(), nullptr,
+                      direction.piped, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     } else {
       sent = ::send(direction.to.fd(), direction.kept.data() + direction.kept_from,
                     direction.kept.size() - direction.kept_from, MSG_NOSIGNAL);

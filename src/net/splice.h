@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Carries bytes both ways between two sockets until both sides are done, unchanged and in order.
 //
-// Theory of operation. A direction starts by copying through one scratch buffer that all relays share; what the far side
-// does not take at once is kept (from the sandbox's budget) and nothing more is read until it is gone, so a slow reader
-// slows the sender by TCP and costs at most kCopy bytes. A direction that moves whole buffers is *bulk*: it goes
-// over to splice(2), which never copies but needs a pipe. Pipes come from a bounded pool, are held only while they hold
-// bytes, and a direction that finds none goes on copying; descriptors therefore do not grow with connections.
-// A FIN is passed on as a FIN when everything before it has been written, an RST as an RST. The last
-// bytes and the FIN leave as one packet where both are known. When both ends are done the sockets are closed without
-// a shutdown before. Ends: see Relay::End; a half-closed connection without traffic and an idle one end by limits that
-// a sweep looks at, so that an open connection has no timer.
-// SPLICE_F_MORE is never used: on a relay it holds back the last segment for 200 ms.
+// Theory of operation. A direction starts by copying through one scratch buffer that all relays
+// share; what the far side does not take at once is kept (from the sandbox's budget) and nothing
+// more is read until it is gone, so a slow reader slows the sender by TCP and costs at most kCopy
+// bytes. A direction that moves whole buffers is *bulk*: it goes over to splice(2), which
+// never copies but needs a pipe. Pipes come from a bounded pool, are held only while they hold
+// bytes, and a direction that finds none goes on copying; descriptors therefore do not grow with
+// connections. A FIN is passed on as a FIN when everything before it has been written (R-016,
+// R-019), an RST as an RST. The last bytes and the FIN leave as one packet where both are known.
+// When both ends are done the sockets are closed without a shutdown before. Ends: see Relay::End; a
+// half-closed connection without traffic and an idle one end by limits that a sweep looks at
+// so that an open connection has no timer. SPLICE_F_MORE is never used: on a relay
+// it holds back the last segment for 200 ms.
 #pragma once
 
 #include <boost/intrusive/list.hpp>
@@ -48,10 +50,10 @@ class PipePool {
 };
 
 struct RelayLimits {
-  std::chrono::seconds half_closed{120};   // one side finished and no byte for so long
-  std::chrono::seconds idle{6 * 3600};     // no byte in either direction for so long
+  std::chrono::seconds half_closed{120};     // one side finished and no byte for so long
+  std::chrono::seconds idle{6 * 3600};       // no byte in either direction for so long
   std::chrono::seconds keepalive_after{60};  // a connection of this age gets TCP keepalive
-  std::chrono::milliseconds sweep{10000};  // how often these are looked at
+  std::chrono::milliseconds sweep{10000};    // how often these are looked at
   std::size_t pipes = 64;
   std::size_t pipe_bytes = 256U << 10;
 };
@@ -93,8 +95,10 @@ class Relay final : private Aging {
     std::uint64_t down = 0;  // written to the client
   };
 
-  // `first` was read from the client and goes to the upstream before anything else. Borrows both sockets and closes them.
-  Relay(RelayRoom& room, Bell& bell, Socket& client, Socket& upstream, std::vector<std::uint8_t> first);
+  // `first` was read from the client and goes to the upstream before anything else. Borrows both
+  // sockets and closes them.
+  Relay(RelayRoom& room, Bell& bell, Socket& client, Socket& upstream,
+        std::vector<std::uint8_t> first);
   ~Relay();
 
   Task<Outcome> run();
@@ -114,14 +118,15 @@ class Relay final : private Aging {
     bool no_delay = false;
     bool ended = false;  // FIN read
     bool done = false;   // and passed on
-    bool to_gone = false;  // nothing can be written any more; the other direction goes on to its end
+    bool to_gone =
+        false;  // nothing can be written any more; the other direction goes on to its end
     bool refused = false;  // no room for the first bytes
   };
 
   Pumped pump(Direction& direction, const Direction& other);
   Pumped copy(Direction& direction, const Direction& other);
   Pumped splice_some(Direction& direction);
-  bool flush(Direction& direction);       // false: the far side is gone
+  bool flush(Direction& direction);  // false: the far side is gone
   bool keep(Direction& direction, std::vector<std::uint8_t> rest);
   void finish(Direction& direction, const Direction& other);
   void drop(Direction& direction);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Coroutines for the connection path. asio::awaitable costs an allocation and a trip through the scheduler for each wait;
-// a Task is a plain frame that the reactor resumes directly. Measured on the passthrough bench before it was chosen
-// (ADR 0009). A Task is lazy, has one owner, and dies with its owner: destroying one that is suspended runs the
-// destructors of its locals, which is how a stop cancels. A TaskGroup owns the outermost ones, so none is detached.
+// Coroutines for the connection path. asio::awaitable costs an allocation and a trip through the
+// scheduler for each wait; a Task is a plain frame that the reactor resumes directly. Measured on
+// the passthrough bench before it was chosen (ADR 0009). A Task is lazy, has one owner, and dies
+// with its owner: destroying one that is suspended runs the destructors of its locals, which is how
+// a stop cancels. A TaskGroup owns the outermost ones, so none is detached.
 #pragma once
 
 #include <array>
@@ -24,8 +25,8 @@ class Task;
 
 namespace detail {
 
-// Frames of finished tasks, kept by size for the next ones: a connection makes seven, most of them too large for malloc's
-// own fast path. One list per thread, bounded.
+// Frames of finished tasks, kept by size for the next ones: a connection makes seven, most of them
+// too large for malloc's own fast path. One list per thread, bounded.
 class FramePool {
  public:
   static void* take(std::size_t size) {
@@ -64,7 +65,9 @@ class FramePool {
       }
     }
   };
-  static constexpr std::size_t slot(std::size_t size) { return kAddressSanitizer ? kSlots : (size - 1) / kStep; }
+  static constexpr std::size_t slot(std::size_t size) {
+    return kAddressSanitizer ? kSlots : (size - 1) / kStep;
+  }
   static Lists& lists() {
     static thread_local Lists lists;
     return lists;
@@ -153,8 +156,8 @@ inline Task<void> detail::Promise<void>::get_return_object() {
   return Task<void>(std::coroutine_handle<Promise>::from_promise(*this));
 }
 
-// Owns running tasks. What a task is about to need must be in its parameters, by value or unique_ptr. The group outlives
-// what its tasks borrow only if it is declared after it.
+// Owns running tasks. What a task is about to need must be in its parameters, by value or
+// unique_ptr. The group outlives what its tasks borrow only if it is declared after it.
 class TaskGroup {
  public:
   using OnFailure = void (*)(std::exception_ptr);
@@ -174,9 +177,11 @@ class TaskGroup {
 
  private:
   struct Root {
-    struct promise_type
-        : boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
-      promise_type(TaskGroup& group, Task<>&) : on_failure(group.on_failure_) { group.roots_.push_back(*this); }
+    struct promise_type : boost::intrusive::list_base_hook<
+                              boost::intrusive::link_mode<boost::intrusive::auto_unlink>> {
+      promise_type(TaskGroup& group, Task<>&) : on_failure(group.on_failure_) {
+        group.roots_.push_back(*this);
+      }
       void destroy() { std::coroutine_handle<promise_type>::from_promise(*this).destroy(); }
       Root get_return_object() { return {}; }
       std::suspend_never initial_suspend() noexcept { return {}; }

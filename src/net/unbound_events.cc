@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One ub_event is a descriptor watch, a timer, or both, with libevent's meaning: a watch without UB_EV_PERSIST fires once;
-// with it, the timeout starts anew at each firing. libunbound may free the event inside its own callback, and closes
-// the descriptor itself after ub_event_del, so the watch borrows the descriptor and lets go of it at once.
+// One ub_event is a descriptor watch, a timer, or both, with libevent's meaning: a watch without
+// UB_EV_PERSIST fires once; with it, the timeout starts anew at each firing. libunbound may free
+// the event inside its own callback, and closes the descriptor itself after ub_event_del, so the
+// watch borrows the descriptor and lets go of it at once.
 #include "net/unbound_events.h"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -17,7 +18,8 @@ using Callback = void (*)(int, short, void*);
 
 namespace {
 
-// What pending handlers keep alive. `round` grows whenever the event is changed, so that a late handler knows it is stale.
+// What pending handlers keep alive. `round` grows whenever the event is changed, so that a late
+// handler knows it is stale.
 struct Watch : std::enable_shared_from_this<Watch> {
   explicit Watch(const asio::any_io_executor& executor) : timer(executor) {}
 
@@ -67,11 +69,12 @@ void Watch::deactivate() {
 }
 
 void Watch::watch(asio::posix::descriptor_base::wait_type type, short bit) {
-  descriptor->async_wait(type, [self = shared_from_this(), type, bit, at = round](boost::system::error_code error) {
-    if (self->round != at || error) return;
-    self->fired(bit);
-    if (self->round == at && self->active && self->descriptor) self->watch(type, bit);
-  });
+  descriptor->async_wait(
+      type, [self = shared_from_this(), type, bit, at = round](boost::system::error_code error) {
+        if (self->round != at || error) return;
+        self->fired(bit);
+        if (self->round == at && self->active && self->descriptor) self->watch(type, bit);
+      });
 }
 
 void Watch::start_timer() {
@@ -100,10 +103,14 @@ struct UnboundEvent {
   std::shared_ptr<Watch> watch;
 
   static Watch& of(ub_event* event) { return *reinterpret_cast<UnboundEvent*>(event)->watch; }
-  static UnboundEvents::Base& of(ub_event_base* base) { return *reinterpret_cast<UnboundEvents::Base*>(base); }
+  static UnboundEvents::Base& of(ub_event_base* base) {
+    return *reinterpret_cast<UnboundEvents::Base*>(base);
+  }
 
-  static ub_event* make(ub_event_base* base, int fd, short bits, Callback callback, void* argument) {
-    auto* event = new UnboundEvent{{UB_EVENT_MAGIC, vmt()}, std::make_shared<Watch>(of(base).executor)};
+  static ub_event* make(ub_event_base* base, int fd, short bits, Callback callback,
+                        void* argument) {
+    auto* event =
+        new UnboundEvent{{UB_EVENT_MAGIC, vmt()}, std::make_shared<Watch>(of(base).executor)};
     event->watch->fd = fd;
     event->watch->bits = bits;
     event->watch->callback = callback;
@@ -117,28 +124,34 @@ struct UnboundEvent {
   static ub_event_vmt* vmt() {
     static ub_event_vmt table = {
         .add_bits = [](ub_event* event, short bits) { of(event).bits |= bits; },
-        .del_bits = [](ub_event* event, short bits) { of(event).bits &= static_cast<short>(~bits); },
+        .del_bits = [](ub_event* event,
+                       short bits) { of(event).bits &= static_cast<short>(~bits); },
         .set_fd = [](ub_event* event, int fd) { of(event).fd = fd; },
         .free = destroy,
-        .add = [](ub_event* event, timeval* timeout) {
-          of(event).activate(timeout);
-          return 0;
-        },
-        .del = [](ub_event* event) {
-          of(event).deactivate();
-          return 0;
-        },
-        .add_timer = [](ub_event* event, ub_event_base*, Callback callback, void* argument, timeval* timeout) {
-          Watch& watch = of(event);
-          watch.callback = callback;
-          watch.argument = argument;
-          watch.activate(timeout);
-          return 0;
-        },
-        .del_timer = [](ub_event* event) {
-          of(event).deactivate();
-          return 0;
-        },
+        .add =
+            [](ub_event* event, timeval* timeout) {
+              of(event).activate(timeout);
+              return 0;
+            },
+        .del =
+            [](ub_event* event) {
+              of(event).deactivate();
+              return 0;
+            },
+        .add_timer =
+            [](ub_event* event, ub_event_base*, Callback callback, void* argument,
+               timeval* timeout) {
+              Watch& watch = of(event);
+              watch.callback = callback;
+              watch.argument = argument;
+              watch.activate(timeout);
+              return 0;
+            },
+        .del_timer =
+            [](ub_event* event) {
+              of(event).deactivate();
+              return 0;
+            },
         .add_signal = [](ub_event*, timeval*) { return -1; },
         .del_signal = [](ub_event*) { return -1; },
         .winsock_unregister_wsaevent = [](ub_event*) {},
@@ -154,10 +167,13 @@ UnboundEvents::UnboundEvents(asio::any_io_executor executor) : base_{{}, std::mo
       .dispatch = [](ub_event_base*) { return -1; },
       .loopexit = [](ub_event_base*, timeval*) { return -1; },
       .new_event = UnboundEvent::make,
-      .new_signal = [](ub_event_base* base, int fd, Callback callback, void* argument) {
-        return UnboundEvent::make(base, fd, 0, callback, argument);
+      .new_signal =
+          [](ub_event_base* base, int fd, Callback callback, void* argument) {
+            return UnboundEvent::make(base, fd, 0, callback, argument);
+          },
+      .winsock_register_wsaevent = [](ub_event_base*, void*, Callback, void*) -> ub_event* {
+        return nullptr;
       },
-      .winsock_register_wsaevent = [](ub_event_base*, void*, Callback, void*) -> ub_event* { return nullptr; },
   };
   base_.unbound = {UB_EVENT_MAGIC, &table};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libunbound's pluggable event base on an Asio executor: the resolver then runs on the worker's own loop, without the thread
-// and the pipe that ub_resolve_async would need.
+// libunbound's pluggable event base on an Asio executor: the resolver then runs on the worker's own
+// loop, without the thread and the pipe that ub_resolve_async would need.
 #pragma once
 
 #include <sys/time.h>

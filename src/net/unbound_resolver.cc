@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A question becomes a Flight: one libunbound query, any number of waiters. A waiter sleeps on a timer of its own, set to its
-// deadline; the flight's end cancels that timer. Flights that all waiters left go on until libunbound gives up, and whoever
-// asks again meanwhile joins them, so a guest that retries sends nothing new upstream.
+// A question becomes a Flight: one libunbound query, any number of waiters. A waiter sleeps on a
+// timer of its own, set to its deadline; the flight's end cancels that timer. Flights that all
+// waiters left go on until libunbound gives up, and whoever asks again meanwhile joins them, so a
+// guest that retries sends nothing new upstream.
 //
-// libunbound reads no file here: no resolv.conf, hosts, root hints or trust anchor is configured, and the context is created
-// after privileges are gone. System calls it makes from our loop, for the worker's filter: socket, bind, connect, sendto,
-// sendmsg, recvfrom, recvmsg, read, write, setsockopt, getsockopt, fcntl, ioctl(FIONBIO), close, getrandom, getpid, clock_gettime,
+// libunbound reads no file here: no resolv.conf, hosts, root hints or trust anchor is configured,
+// and the context is created after privileges are gone. System calls it makes from our loop, for
+// the worker's filter: socket, bind, connect, sendto, sendmsg, recvfrom, recvmsg, read, write,
+// setsockopt, getsockopt, fcntl, ioctl(FIONBIO), close, getrandom, getpid, clock_gettime,
 // gettimeofday, brk, mmap, munmap, mremap, madvise, futex; Asio adds epoll_ctl and epoll_wait.
 #include "net/unbound_resolver.h"
 
@@ -42,7 +44,8 @@ constexpr Setting kSettings[] = {
     {"rrset-cache-size:", "256k"},
     {"key-cache-size:", "4k"},
     {"infra-cache-numhosts:", "64"},
-    {"infra-host-ttl:", "10"},  // a resolver that was down is tried again after 10 s, not 15 minutes
+    {"infra-host-ttl:",
+     "10"},  // a resolver that was down is tried again after 10 s, not 15 minutes
     {"infra-keep-probing:", "yes"},
     {"outgoing-range:", "128"},
     {"outgoing-num-tcp:", "8"},
@@ -69,14 +72,16 @@ std::string canonical(std::string name) {
   return name;
 }
 
-std::string key_of(const std::string& name, std::uint16_t type) { return name + '/' + std::to_string(type); }
+std::string key_of(const std::string& name, std::uint16_t type) {
+  return name + '/' + std::to_string(type);
+}
 
 // What libunbound reports by a bare rcode, as the message it would have been.
 Result<Answer> bare_answer(const std::string& name, std::uint16_t type, int rcode) {
   auto message = dns::render_query(0, name, type);
   if (!message) return std::unexpected(message.error());
   Answer answer(message->begin(), message->end());
-  answer[2] |= 0x80;                                                        // QR
+  answer[2] |= 0x80;                                                                  // QR
   answer[3] = static_cast<std::uint8_t>(0x80U | static_cast<unsigned>(rcode & 0xf));  // RA
   return answer;
 }
@@ -86,7 +91,9 @@ Result<Answer> bare_answer(const std::string& name, std::uint16_t type, int rcod
 class UnboundResolver::Impl : public std::enable_shared_from_this<Impl> {
  public:
   Impl(asio::any_io_executor executor, Options options)
-      : options_(options), events_(std::move(executor)), cache_(options.max_cached, options.max_ttl) {}
+      : options_(options),
+        events_(std::move(executor)),
+        cache_(options.max_cached, options.max_ttl) {}
   ~Impl() { close(); }
 
   Result<> open(const std::vector<Endpoint>& forwarders);
@@ -120,7 +127,8 @@ class UnboundResolver::Impl : public std::enable_shared_from_this<Impl> {
   static void settle(Family& family, Resolution& into, std::optional<Error>& failure);
   static void finish(const FlightPtr& flight, Result<Answer> answer);
   static void on_answer(void* call, int rcode, void* packet, int length, int, char*, int);
-  asio::awaitable<bool> sleep(Timer timer, Clock::time_point until);  // false: this task was cancelled
+  asio::awaitable<bool> sleep(Timer timer,
+                              Clock::time_point until);  // false: this task was cancelled
 
   Options options_;
   UnboundEvents events_;
@@ -136,7 +144,8 @@ Result<> UnboundResolver::Impl::open(const std::vector<Endpoint>& forwarders) {
   ub_ctx_debugout(context_, nullptr);
   for (const Setting& setting : kSettings) {
     if (const int error = ub_ctx_set_option(context_, setting.option, setting.value); error != 0)
-      return fail(Code::internal, std::string("libunbound: ") + setting.option + " " + ub_strerror(error));
+      return fail(Code::internal,
+                  std::string("libunbound: ") + setting.option + " " + ub_strerror(error));
   }
   for (const Endpoint& forwarder : forwarders) {
     const std::string text = forwarder.address.to_string() + "@" + std::to_string(forwarder.port);
@@ -145,14 +154,17 @@ Result<> UnboundResolver::Impl::open(const std::vector<Endpoint>& forwarders) {
   }
   for (const char* zone : kBuiltInZones) {
     if (const int error = ub_ctx_zone_remove(context_, zone); error != 0)
-      return fail(Code::internal, std::string("libunbound: zone ") + zone + " " + ub_strerror(error));
+      return fail(Code::internal,
+                  std::string("libunbound: zone ") + zone + " " + ub_strerror(error));
   }
   return {};
 }
 
 void UnboundResolver::Impl::close() {
-  if (context_ != nullptr) ub_ctx_delete(std::exchange(context_, nullptr));  // calls back for what is under way
-  for (auto& [key, flight] : std::exchange(flights_, {})) finish(flight, fail(Code::unavailable, "the resolver stopped"));
+  if (context_ != nullptr)
+    ub_ctx_delete(std::exchange(context_, nullptr));  // calls back for what is under way
+  for (auto& [key, flight] : std::exchange(flights_, {}))
+    finish(flight, fail(Code::unavailable, "the resolver stopped"));
 }
 
 void UnboundResolver::Impl::finish(const FlightPtr& flight, Result<Answer> answer) {
@@ -162,7 +174,8 @@ void UnboundResolver::Impl::finish(const FlightPtr& flight, Result<Answer> answe
 }
 
 // May run inside ub_resolve_event: an answer from libunbound's cache comes at once.
-void UnboundResolver::Impl::on_answer(void* handle, int rcode, void* packet, int length, int, char*, int) {
+void UnboundResolver::Impl::on_answer(void* handle, int rcode, void* packet, int length, int, char*,
+                                      int) {
   const std::unique_ptr<Call> call(static_cast<Call*>(handle));
   Flight& flight = *call->flight;
   Result<Answer> answer;
@@ -178,13 +191,15 @@ void UnboundResolver::Impl::on_answer(void* handle, int rcode, void* packet, int
     self.flights_.erase(key);
     if (answer && (flight.type == dns::kA || flight.type == dns::kAaaa)) {
       if (auto found = dns::addresses(*answer); found && found->rcode == 0)
-        self.cache_.put(key, std::move(found->addresses), std::chrono::seconds(found->ttl), Clock::now());
+        self.cache_.put(key, std::move(found->addresses), std::chrono::seconds(found->ttl),
+                        Clock::now());
     }
   }
   finish(call->flight, std::move(answer));
 }
 
-UnboundResolver::Impl::FlightPtr UnboundResolver::Impl::start(const std::string& name, std::uint16_t type) {
+UnboundResolver::Impl::FlightPtr UnboundResolver::Impl::start(const std::string& name,
+                                                              std::uint16_t type) {
   const std::string key = key_of(name, type);
   if (const auto found = flights_.find(key); found != flights_.end()) return found->second;
   auto flight = std::make_shared<Flight>(Flight{name, type, {}, {}});
@@ -193,11 +208,14 @@ UnboundResolver::Impl::FlightPtr UnboundResolver::Impl::start(const std::string&
   } else if (flights_.size() >= options_.max_in_flight) {
     finish(flight, fail(Code::unavailable, "too many lookups under way"));
   } else if (const auto sound = dns::render_query(0, name, type); !sound) {
-    finish(flight, context(name, sound.error()));  // libunbound would keep a record of a name it cannot read
+    finish(
+        flight,
+        context(name, sound.error()));  // libunbound would keep a record of a name it cannot read
   } else {
     flights_.emplace(key, flight);
     auto call = std::make_unique<Call>(Call{this, flight});
-    const int error = ub_resolve_event(context_, name.c_str(), type, 1, call.get(), on_answer, nullptr);
+    const int error =
+        ub_resolve_event(context_, name.c_str(), type, 1, call.get(), on_answer, nullptr);
     if (error == 0) {
       (void)call.release();  // on_answer took it, or will
     } else {
@@ -232,7 +250,8 @@ asio::awaitable<Result<Answer>> UnboundResolver::Impl::query(std::string name, s
   co_return *flight->answer;
 }
 
-UnboundResolver::Impl::Family UnboundResolver::Impl::family(const std::string& name, std::uint16_t type, bool wanted) {
+UnboundResolver::Impl::Family UnboundResolver::Impl::family(const std::string& name,
+                                                            std::uint16_t type, bool wanted) {
   Family family;
   if (!wanted) return family;
   if (const auto* known = cache_.find(key_of(name, type), Clock::now()))
@@ -242,7 +261,8 @@ UnboundResolver::Impl::Family UnboundResolver::Impl::family(const std::string& n
   return family;
 }
 
-void UnboundResolver::Impl::settle(Family& family, Resolution& into, std::optional<Error>& failure) {
+void UnboundResolver::Impl::settle(Family& family, Resolution& into,
+                                   std::optional<Error>& failure) {
   if (family.known) {
     into.addresses.insert(into.addresses.end(), family.known->begin(), family.known->end());
   } else if (family.flight && !family.flight->answer) {
@@ -260,7 +280,9 @@ void UnboundResolver::Impl::settle(Family& family, Resolution& into, std::option
   }
 }
 
-asio::awaitable<Result<Resolver::Resolution>> UnboundResolver::Impl::resolve(std::string name, bool want4, bool want6) {
+asio::awaitable<Result<Resolver::Resolution>> UnboundResolver::Impl::resolve(std::string name,
+                                                                             bool want4,
+                                                                             bool want6) {
   const auto self = shared_from_this();
   name = canonical(std::move(name));
   Family six = family(name, dns::kAaaa, want6);
@@ -296,17 +318,20 @@ asio::awaitable<Result<Resolver::Resolution>> UnboundResolver::Impl::resolve(std
   settle(six, resolution, failure);
   settle(four, resolution, failure);
   if (!resolution.addresses.empty()) resolution.rcode = 0;
-  if (resolution.addresses.empty() && resolution.rcode == 0 && failure) co_return std::unexpected(*failure);
+  if (resolution.addresses.empty() && resolution.rcode == 0 && failure)
+    co_return std::unexpected(*failure);
   co_return resolution;
 }
 
-// One family that is known will do: a name with addresses of one family only has nothing to cache for the other.
+// One family that is known will do: a name with addresses of one family only has nothing to cache
+// for the other.
 std::vector<Address> UnboundResolver::Impl::known(const std::string& name) {
   const std::string key = canonical(name);
   const Clock::time_point now = Clock::now();
   std::vector<Address> out;
   for (const std::uint16_t type : {dns::kAaaa, dns::kA}) {
-    if (const auto* found = cache_.find(key_of(key, type), now)) out.insert(out.end(), found->begin(), found->end());
+    if (const auto* found = cache_.find(key_of(key, type), now))
+      out.insert(out.end(), found->begin(), found->end());
   }
   return out;
 }
@@ -314,19 +339,20 @@ std::vector<Address> UnboundResolver::Impl::known(const std::string& name) {
 UnboundResolver::UnboundResolver(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 UnboundResolver::~UnboundResolver() { impl_->close(); }
 
-Result<std::unique_ptr<UnboundResolver>> UnboundResolver::make(asio::any_io_executor executor,
-                                                               const std::vector<Endpoint>& forwarders, Options options) {
+Result<std::unique_ptr<UnboundResolver>> UnboundResolver::make(
+    asio::any_io_executor executor, const std::vector<Endpoint>& forwarders, Options options) {
   auto impl = std::make_shared<Impl>(std::move(executor), options);
   if (auto opened = impl->open(forwarders); !opened) return std::unexpected(opened.error());
   return std::unique_ptr<UnboundResolver>(new UnboundResolver(std::move(impl)));
 }
 
-Result<std::unique_ptr<UnboundResolver>> UnboundResolver::make(asio::any_io_executor executor,
-                                                               const std::vector<Endpoint>& forwarders) {
+Result<std::unique_ptr<UnboundResolver>> UnboundResolver::make(
+    asio::any_io_executor executor, const std::vector<Endpoint>& forwarders) {
   return make(std::move(executor), forwarders, Options{});
 }
 
-asio::awaitable<Result<Resolver::Resolution>> UnboundResolver::resolve(std::string name, bool want4, bool want6) {
+asio::awaitable<Result<Resolver::Resolution>> UnboundResolver::resolve(std::string name, bool want4,
+                                                                       bool want6) {
   return impl_->resolve(std::move(name), want4, want6);
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the daemon needs of the sandbox-agent (guest/protocol.h), as a door: the real one speaks HTTP/2 over the agent's
-// socket (driver/agent_client), tests use an in-memory one.
+// What the daemon needs of the sandbox-agent (guest/protocol.h), as a door: the real one speaks
+// HTTP/2 over the agent's socket (driver/agent_client), tests use an in-memory one.
 //
-// Calls may come from any thread and return at once. Callbacks run on the daemon's loop, one at a time, each result
-// callback exactly once, also when the connection is lost or the deadline passes. What an agent says is
-// hostile: implementations bound and check it before it gets here.
+// Calls may come from any thread and return at once. Callbacks run on the daemon's loop, one at a
+// time, each result callback exactly once, also when the connection is lost or the deadline passes.
+// What an agent says is hostile: implementations bound and check it before it gets here.
 #pragma once
 
 #include <chrono>
@@ -41,7 +41,8 @@ struct ProcessEvents {
   std::function<void(int pid)> started;  // once, before any output
   std::function<void(Output, Bytes)> output;
   std::function<void(ProcessExit)> exited;  // the last one, unless failed
-  // The last one. Before `started`: nothing runs (Code::not_found: no such executable). After it: the stream was lost.
+  // The last one. Before `started`: nothing runs (Code::not_found: no such executable). After it:
+  // the stream was lost.
   std::function<void(Error)> failed;
 };
 
@@ -49,7 +50,8 @@ struct ProcessEvents {
 class Process {
  public:
   virtual ~Process() = default;
-  virtual void pause() = 0;   // no more output callbacks soon; the command blocks once its pipes are full
+  virtual void
+  pause() = 0;  // no more output callbacks soon; the command blocks once its pipes are full
   virtual void resume() = 0;
 };
 
@@ -59,7 +61,8 @@ class Agent {
   virtual ~Agent() = default;  // closes the connection
   // Connects if need be, trying again until the deadline: a booting guest does not listen yet.
   virtual void health(std::chrono::milliseconds deadline, Done done) = 0;
-  [[nodiscard]] virtual std::shared_ptr<Process> start(ProcessRequest request, ProcessEvents events) = 0;
+  [[nodiscard]] virtual std::shared_ptr<Process> start(ProcessRequest request,
+                                                       ProcessEvents events) = 0;
   virtual void kill(int pid, int signal, Done done) = 0;
   virtual void shutdown(std::chrono::milliseconds deadline, Done done) = 0;
 };

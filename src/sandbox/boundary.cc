@@ -22,15 +22,17 @@ json::object BoundaryLists::to_json() const {
   return {{"closed", texts(closed)}, {"opened", texts(opened)}, {"attached", texts(attached)}};
 }
 
-Result<BoundaryLists> boundary_for(const NodeBoundary& node, const std::optional<std::string>& network_id) {
+Result<BoundaryLists> boundary_for(const NodeBoundary& node,
+                                   const std::optional<std::string>& network_id) {
   BoundaryLists lists{node.closed, node.opened, {}};
   if (!network_id) return lists;
   const auto found = node.networks.find(*network_id);
   if (found == node.networks.end()) {
     std::string names;
     for (const auto& [name, ranges] : node.networks) names += (names.empty() ? "" : ", ") + name;
-    return fail(Code::invalid, fmt::format("$.networkId: no network '{}' on this node; its configuration has {}", *network_id,
-                                           names.empty() ? "none" : names));
+    return fail(Code::invalid,
+                fmt::format("$.networkId: no network '{}' on this node; its configuration has {}",
+                            *network_id, names.empty() ? "none" : names));
   }
   lists.attached = found->second;
   return lists;
@@ -47,7 +49,8 @@ Result<std::vector<Cidr>> own_addresses() {
     const socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
     const auto endpoint = Endpoint::from_sockaddr(each->ifa_addr, length);
     if (!endpoint) continue;
-    if (const auto range = Cidr::make(endpoint->address, family == AF_INET ? 32 : 128)) out.push_back(*range);
+    if (const auto range = Cidr::make(endpoint->address, family == AF_INET ? 32 : 128))
+      out.push_back(*range);
   }
   ::freeifaddrs(first);
   std::ranges::sort(out);
@@ -66,7 +69,8 @@ host::AddressPolicy address_policy(const policy::Policy& policy, const BoundaryL
       out.allowed = policy.allowed;
       out.denied = policy.denied;
       break;
-    case policy::Mode::deny_all: break;
+    case policy::Mode::deny_all:
+      break;
   }
   return out;
 }

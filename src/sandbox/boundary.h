@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operator's boundary (I7, D-16) as the node's configuration and the host's own addresses make it, and the address
-// half of a policy as nftables gets it. One place, so that the worker and the kernel are told the same.
+// The operator's boundary (I7, D-16) as the node's configuration and the host's own addresses make
+// it, and the address half of a policy as nftables gets it. One place, so that the worker and the
+// kernel are told the same.
 #pragma once
 
 #include <map>
@@ -33,11 +34,13 @@ struct NodeBoundary {
 };
 
 // Code::invalid when there is no such network; the message names those there are.
-[[nodiscard]] Result<BoundaryLists> boundary_for(const NodeBoundary& node, const std::optional<std::string>& network_id);
+[[nodiscard]] Result<BoundaryLists> boundary_for(const NodeBoundary& node,
+                                                 const std::optional<std::string>& network_id);
 
 // Every address of every interface of this network namespace, as /32 and /128.
 [[nodiscard]] Result<std::vector<Cidr>> own_addresses();
 
-[[nodiscard]] host::AddressPolicy address_policy(const policy::Policy& policy, const BoundaryLists& boundary);
+[[nodiscard]] host::AddressPolicy address_policy(const policy::Policy& policy,
+                                                 const BoundaryLists& boundary);
 
 }  // namespace sallyport::sandbox

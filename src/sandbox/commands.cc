@@ -17,9 +17,11 @@ int exit_code_of(const ProcessExit& exit) {
 Commands::Commands(Loop& loop, store::Store& store, std::string spool_dir)
     : store_(store), spool_dir_(std::move(spool_dir)), writes_(std::make_shared<Serial>(loop)) {}
 
-void Commands::start(const std::string& session, std::shared_ptr<Agent> agent, CommandRequest request, Started started) {
+void Commands::start(const std::string& session, std::shared_ptr<Agent> agent,
+                     CommandRequest request, Started started) {
   auto& of_session = commands_[session];
-  const auto running = std::ranges::count_if(of_session, [](const auto& each) { return !each->ended_; });
+  const auto running =
+      std::ranges::count_if(of_session, [](const auto& each) { return !each->ended_; });
   if (static_cast<std::size_t>(running) >= kRunningPerSession) {
     return started(fail(Code::unavailable, "this sandbox runs too many commands at once"));
   }
@@ -27,14 +29,20 @@ void Commands::start(const std::string& session, std::shared_ptr<Agent> agent, C
   if (!spool) return started(std::unexpected(spool.error()));
 
   auto command = std::make_shared<Command>();
-  command->record_ = {.id = new_command_id(), .session = session, .name = std::move(request.name),
-                      .args = std::move(request.args), .cwd = std::move(request.cwd), .started_at = now_ms(),
-                      .exit_code = {}, .duration = {}};
+  command->record_ = {.id = new_command_id(),
+                      .session = session,
+                      .name = std::move(request.name),
+                      .args = std::move(request.args),
+                      .cwd = std::move(request.cwd),
+                      .started_at = now_ms(),
+                      .exit_code = {},
+                      .duration = {}};
   command->spool_ = *std::move(spool);
   of_session.push_back(command);
   drop_old(session);
 
-  // The events hold the command weakly; the registry keeps it until its end, so that none of them is missed.
+  // The events hold the command weakly; the registry keeps it until its end, so that none of them
+  // is missed.
   std::weak_ptr<Command> weak = command;
   auto answer = std::make_shared<Started>(std::move(started));
   ProcessEvents events;
@@ -73,7 +81,8 @@ void Commands::start(const std::string& session, std::shared_ptr<Agent> agent, C
 std::shared_ptr<Command> Commands::find(const std::string& session, const std::string& id) const {
   const auto found = commands_.find(session);
   if (found == commands_.end()) return nullptr;
-  const auto command = std::ranges::find_if(found->second, [&](const auto& each) { return each->record_.id == id; });
+  const auto command =
+      std::ranges::find_if(found->second, [&](const auto& each) { return each->record_.id == id; });
   return command == found->second.end() || !(*command)->started_ ? nullptr : *command;
 }
 
@@ -83,7 +92,8 @@ void Commands::session_ended(const std::string& session) {
   const auto all = found->second;  // ending one may change the list
   for (const auto& command : all) {
     if (command->started_ && !command->ended_) {
-      on_end(command, std::nullopt, Error{Code::unavailable, "Sandbox stream was closed and is not accepting commands."});
+      on_end(command, std::nullopt,
+             Error{Code::unavailable, "Sandbox stream was closed and is not accepting commands."});
     }
   }
 }
@@ -96,7 +106,8 @@ void Commands::forget(const std::string& session) {
 void Commands::on_output(const std::shared_ptr<Command>& command, Output stream, Bytes bytes) {
   if (command->ended_) return;
   if (Result<> done = command->spool_->append(stream, bytes); !done) {
-    log::error("a command's output is lost", {{"command", command->record_.id}, {"error", done.error().message}});
+    log::error("a command's output is lost",
+               {{"command", command->record_.id}, {"error", done.error().message}});
     return on_end(command, std::nullopt, done.error());
   }
   if (command->spool_->full() && !command->paused_ && command->process_) {
@@ -105,7 +116,8 @@ void Commands::on_output(const std::shared_ptr<Command>& command, Output stream,
   }
 }
 
-void Commands::on_end(const std::shared_ptr<Command>& command, std::optional<ProcessExit> exit, std::optional<Error> lost) {
+void Commands::on_end(const std::shared_ptr<Command>& command, std::optional<ProcessExit> exit,
+                      std::optional<Error> lost) {
   if (command->ended_) return;
   command->ended_ = true;
   command->lost_ = std::move(lost);
@@ -129,7 +141,8 @@ void Commands::save(const store::CommandRecord& record) {
 
 void Commands::drop_old(const std::string& session) {
   auto& all = commands_[session];
-  std::size_t ended = static_cast<std::size_t>(std::ranges::count_if(all, [](const auto& each) { return each->ended_; }));
+  std::size_t ended = static_cast<std::size_t>(
+      std::ranges::count_if(all, [](const auto& each) { return each->ended_; }));
   std::erase_if(all, [&](const auto& each) {
     if (!each->ended_ || ended <= kKeptPerSession) return false;
     --ended;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands that run in sandboxes: started through the agent, their output spooled, their end noted in the store.
-// Whoever waits for one (API requests) watches it; nobody has to. Belongs to the loop's thread; only the store is
-// written on the pool.
+// The commands that run in sandboxes: started through the agent, their output spooled, their end
+// noted in the store. Whoever waits for one (API requests) watches it; nobody has to. Belongs to
+// the loop's thread; only the store is written on the pool.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ namespace sallyport::sandbox {
 
 struct CommandRequest {
   ProcessRequest process;
-  std::string name;                // as the API reports it
+  std::string name;  // as the API reports it
   std::vector<std::string> args;
   std::string cwd;
 };
@@ -29,8 +29,10 @@ struct CommandRequest {
 class Command {
  public:
   [[nodiscard]] const store::CommandRecord& record() const { return record_; }
-  [[nodiscard]] bool ended() const { return ended_; }           // exited or lost
-  [[nodiscard]] const std::optional<Error>& lost() const { return lost_; }  // ended without exit code, and why
+  [[nodiscard]] bool ended() const { return ended_; }  // exited or lost
+  [[nodiscard]] const std::optional<Error>& lost() const {
+    return lost_;
+  }  // ended without exit code, and why
   [[nodiscard]] const std::shared_ptr<Spool>& spool() const { return spool_; }
   [[nodiscard]] int pid() const { return pid_; }
 
@@ -48,7 +50,8 @@ class Command {
 
 class Commands {
  public:
-  // Ended commands of which the output stays readable, per session; older ones keep their record only.
+  // Ended commands of which the output stays readable, per session; older ones keep their record
+  // only.
   static constexpr std::size_t kKeptPerSession = 256;
   static constexpr std::size_t kRunningPerSession = 1024;
 
@@ -56,23 +59,28 @@ class Commands {
 
   using Started = std::function<void(Result<std::shared_ptr<Command>>)>;
   // Answers once it is spawned, or Code::not_found: no such executable.
-  void start(const std::string& session, std::shared_ptr<Agent> agent, CommandRequest request, Started started);
+  void start(const std::string& session, std::shared_ptr<Agent> agent, CommandRequest request,
+             Started started);
   // Null when this daemon did not start it or no longer keeps its output.
-  [[nodiscard]] std::shared_ptr<Command> find(const std::string& session, const std::string& id) const;
-  // Every command of the session that still runs is lost: its streams end with this error. Output goes with `forget`.
+  [[nodiscard]] std::shared_ptr<Command> find(const std::string& session,
+                                              const std::string& id) const;
+  // Every command of the session that still runs is lost: its streams end with this error. Output
+  // goes with `forget`.
   void session_ended(const std::string& session);
   void forget(const std::string& session);
 
  private:
   void on_output(const std::shared_ptr<Command>& command, Output stream, Bytes bytes);
-  void on_end(const std::shared_ptr<Command>& command, std::optional<ProcessExit> exit, std::optional<Error> lost);
+  void on_end(const std::shared_ptr<Command>& command, std::optional<ProcessExit> exit,
+              std::optional<Error> lost);
   void save(const store::CommandRecord& record);
   void drop_old(const std::string& session);
 
   store::Store& store_;
   std::string spool_dir_;
   std::shared_ptr<Serial> writes_;
-  std::map<std::string, std::vector<std::shared_ptr<Command>>> commands_;  // by session, oldest first
+  std::map<std::string, std::vector<std::shared_ptr<Command>>>
+      commands_;  // by session, oldest first
 };
 
 // 128+n after signal n, 137 after a timeout (spec/api.md 1.6).

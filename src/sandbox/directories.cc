@@ -31,7 +31,8 @@ void keep_only_logs(const std::string& state_dir) {
 std::vector<std::string> names_in(const std::string& directory) {
   std::vector<std::string> names;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory, error)) names.push_back(entry.path().filename().string());
+  for (const auto& entry : fs::directory_iterator(directory, error))
+    names.push_back(entry.path().filename().string());
   return names;
 }
 

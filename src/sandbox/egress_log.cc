@@ -23,7 +23,8 @@ Result<Fd> open_egress_log(const std::string& state_dir) {
 Result<Fd> rotate_egress_log(const std::string& state_dir) {
   for (int age = kKeptEgressLogs; age > 0; --age) {
     const std::string from = egress_log_path(state_dir, age - 1);
-    if (std::rename(from.c_str(), egress_log_path(state_dir, age).c_str()) != 0 && errno != ENOENT) {
+    if (std::rename(from.c_str(), egress_log_path(state_dir, age).c_str()) != 0 &&
+        errno != ENOENT) {
       return fail_errno("rename " + from);
     }
   }

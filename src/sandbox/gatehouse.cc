@@ -20,19 +20,26 @@ std::int64_t number(const json::object& object, std::string_view key) {
   const json::value* value = object.if_contains(key);
   if (value == nullptr) return 0;
   if (value->is_int64()) return std::max<std::int64_t>(0, value->get_int64());
-  if (value->is_uint64()) return static_cast<std::int64_t>(std::min<std::uint64_t>(value->get_uint64(), INT64_MAX));
+  if (value->is_uint64())
+    return static_cast<std::int64_t>(std::min<std::uint64_t>(value->get_uint64(), INT64_MAX));
   return 0;
 }
 
 }  // namespace
 
-Gatehouse::Gatehouse(Loop& loop, Network& network, WorkerLauncher& launcher, GatehouseSpec spec, Requests requests)
-    : loop_(loop), network_(network), launcher_(launcher), spec_(std::move(spec)), requests_(std::move(requests)) {}
+Gatehouse::Gatehouse(Loop& loop, Network& network, WorkerLauncher& launcher, GatehouseSpec spec,
+                     Requests requests)
+    : loop_(loop),
+      network_(network),
+      launcher_(launcher),
+      spec_(std::move(spec)),
+      requests_(std::move(requests)) {}
 
 Result<> Gatehouse::open(policy::PolicyPtr policy, std::uint64_t version) {
   policy_ = std::move(policy);
   version_ = version;
-  if (Result<> done = network_.create_router(network_id()); !done) return context("network", done.error());
+  if (Result<> done = network_.create_router(network_id()); !done)
+    return context("network", done.error());
   if (Result<> done = start_worker(); !done) return done;
   return enforce();
 }
@@ -44,9 +51,11 @@ Result<> Gatehouse::adopt(ProcessId process, policy::PolicyPtr policy, std::uint
   auto worker = launcher_.adopt(worker_spec(), process, worker_events(generation));
   if (worker) {
     take_worker(*worker);
-    // The configuration may have changed while nobody was here, and an update may have been under way.
+    // The configuration may have changed while nobody was here, and an update may have been under
+    // way.
     if (configure(**worker) && enforce()) return {};
-    log::warn("firewall worker does not take the policy again, replacing it", {{"sandbox", spec_.id}});
+    log::warn("firewall worker does not take the policy again, replacing it",
+              {{"sandbox", spec_.id}});
   }
   drop_worker();
   if (Result<> done = launcher_.end(worker_spec()); !done) return done;
@@ -63,16 +72,19 @@ Result<UpdateCounts> Gatehouse::update(policy::PolicyPtr policy, std::uint64_t v
   }
   if (!worker) return fail(Code::unavailable, "the firewall worker just ended; try again");
   if (Result<> done = prepare(*worker, *policy, version); !done) {
-    if (done.error().code != Code::invalid) worker->kill();  // in an unknown state: revive() starts from the old policy
+    if (done.error().code != Code::invalid)
+      worker->kill();  // in an unknown state: revive() starts from the old policy
     return std::unexpected(done.error());
   }
   const auto back = [&](Error error) -> Result<UpdateCounts> {
     restore_kernel();
-    const auto aborted = ask_and_wait(*worker, {{"op", "abort"}, {"version", version}}, kAnswerLimit);
+    const auto aborted =
+        ask_and_wait(*worker, {{"op", "abort"}, {"version", version}}, kAnswerLimit);
     if (!aborted) worker->kill();
     return std::unexpected(std::move(error));
   };
-  const Result<host::Applied> kernel = network_.apply(network_id(), address_policy(*policy, spec_.boundary));
+  const Result<host::Applied> kernel =
+      network_.apply(network_id(), address_policy(*policy, spec_.boundary));
   if (!kernel) return back({kernel.error().code, "network: " + kernel.error().message});
   if (Result<> done = persist(); !done) return back(done.error());
 
@@ -80,8 +92,10 @@ Result<UpdateCounts> Gatehouse::update(policy::PolicyPtr policy, std::uint64_t v
   version_ = version;
   auto counts = commit(*worker, version);
   if (!counts) {
-    // Stored and in the kernel, so it must come into force: with a new worker, which has no old flows.
-    log::warn("firewall worker did not commit, replacing it", {{"sandbox", spec_.id}, {"error", counts.error().message}});
+    // Stored and in the kernel, so it must come into force: with a new worker, which has no old
+    // flows.
+    log::warn("firewall worker did not commit, replacing it",
+              {{"sandbox", spec_.id}, {"error", counts.error().message}});
     drop_worker();
     if (Result<> done = revive(); !done) return std::unexpected(done.error());
     counts = UpdateCounts{};
@@ -101,7 +115,8 @@ Result<> Gatehouse::revive() {
   Result<> done = start_worker();
   if (done) done = enforce();
   if (done) return {};
-  log::error("no firewall worker, the sandbox stays without network", {{"sandbox", spec_.id}, {"error", done.error().message}});
+  log::error("no firewall worker, the sandbox stays without network",
+             {{"sandbox", spec_.id}, {"error", done.error().message}});
   drop_worker();
   backoff_ = std::clamp(backoff_ * 2, kFirstBackoff, kLongestBackoff);
   requests_.revive(backoff_);
@@ -146,12 +161,14 @@ WorkerSpec Gatehouse::worker_spec() const {
 }
 
 WorkerEvents Gatehouse::worker_events(std::uint64_t generation) {
-  return {.exited = [weak = weak_from_this(), generation] {
-            if (auto self = weak.lock()) self->worker_exited(generation);
-          },
-          .log_full = [weak = weak_from_this()] {
-            if (auto self = weak.lock()) self->requests_.rotate_log();
-          }};
+  return {.exited =
+              [weak = weak_from_this(), generation] {
+                if (auto self = weak.lock()) self->worker_exited(generation);
+              },
+          .log_full =
+              [weak = weak_from_this()] {
+                if (auto self = weak.lock()) self->requests_.rotate_log();
+              }};
 }
 
 Result<> Gatehouse::start_worker() {
@@ -164,7 +181,8 @@ Result<> Gatehouse::start_worker() {
     const std::lock_guard lock(mutex_);
     generation = ++generation_;
   }
-  auto worker = launcher_.launch(worker_spec(), *std::move(sockets), *std::move(log), worker_events(generation));
+  auto worker = launcher_.launch(worker_spec(), *std::move(sockets), *std::move(log),
+                                 worker_events(generation));
   if (!worker) return context("firewall worker", worker.error());
   take_worker(*worker);
   return configure(**worker);
@@ -190,10 +208,12 @@ Result<> Gatehouse::configure(Worker& worker) {
 
 Result<> Gatehouse::prepare(Worker& worker, const policy::Policy& policy, std::uint64_t version) {
   const Secret text = policy::render_request(policy);
-  auto value = parse_json(text.reveal(), {.max_bytes = 2 * policy::kMaxPolicyBytes, .max_depth = 32});
+  auto value =
+      parse_json(text.reveal(), {.max_bytes = 2 * policy::kMaxPolicyBytes, .max_depth = 32});
   if (!value) return context("policy", value.error());
-  const auto answer = ask_and_wait(
-      worker, {{"op", "prepare"}, {"version", version}, {"policy", *std::move(value)}}, kAnswerLimit);
+  const auto answer =
+      ask_and_wait(worker, {{"op", "prepare"}, {"version", version}, {"policy", *std::move(value)}},
+                   kAnswerLimit);
   if (!answer) return std::unexpected(answer.error());
   return {};
 }
@@ -201,7 +221,8 @@ Result<> Gatehouse::prepare(Worker& worker, const policy::Policy& policy, std::u
 Result<UpdateCounts> Gatehouse::commit(Worker& worker, std::uint64_t version) {
   const auto answer = ask_and_wait(worker, {{"op", "commit"}, {"version", version}}, kAnswerLimit);
   if (!answer) return std::unexpected(answer.error());
-  return UpdateCounts{static_cast<std::uint64_t>(number(*answer, "kept")), static_cast<std::uint64_t>(number(*answer, "cut"))};
+  return UpdateCounts{static_cast<std::uint64_t>(number(*answer, "kept")),
+                      static_cast<std::uint64_t>(number(*answer, "cut"))};
 }
 
 Result<> Gatehouse::enforce() {
@@ -212,7 +233,8 @@ Result<> Gatehouse::enforce() {
   }
   if (!worker) return fail(Code::unavailable, "the firewall worker ended");
   if (Result<> done = prepare(*worker, *policy_, version_); !done) return done;
-  const Result<host::Applied> kernel = network_.apply(network_id(), address_policy(*policy_, spec_.boundary));
+  const Result<host::Applied> kernel =
+      network_.apply(network_id(), address_policy(*policy_, spec_.boundary));
   if (!kernel) return context("network", kernel.error());
   const auto counts = commit(*worker, version_);
   if (!counts) return std::unexpected(counts.error());
@@ -220,7 +242,8 @@ Result<> Gatehouse::enforce() {
 }
 
 void Gatehouse::restore_kernel() {
-  const Result<host::Applied> old = network_.apply(network_id(), address_policy(*policy_, spec_.boundary));
+  const Result<host::Applied> old =
+      network_.apply(network_id(), address_policy(*policy_, spec_.boundary));
   if (old) return;
   broken_ = true;
   log::error("the old policy could not be put back into the kernel, ending the sandbox",
@@ -261,7 +284,8 @@ void Gatehouse::worker_exited(std::uint64_t generation) {
     now_ = {};
   }
   if (closing_) return;
-  log::warn("firewall worker ended, the sandbox has no network until the next one", {{"sandbox", spec_.id}});
+  log::warn("firewall worker ended, the sandbox has no network until the next one",
+            {{"sandbox", spec_.id}});
   requests_.revive(std::chrono::milliseconds(0));
 }
 
@@ -285,7 +309,8 @@ void Gatehouse::heartbeat(std::uint64_t generation) {
                 auto self = weak.lock();
                 if (!self) return;
                 if (!stats) {
-                  log::warn("firewall worker hangs, killing it", {{"sandbox", self->spec_.id}, {"error", stats.error().message}});
+                  log::warn("firewall worker hangs, killing it",
+                            {{"sandbox", self->spec_.id}, {"error", stats.error().message}});
                   worker->kill();  // its end brings the next one
                   return;
                 }

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The supervisor's side of one sandbox's firewall: its router, its worker, and the one policy that both enforce.
+// The supervisor's side of one sandbox's firewall: its router, its worker, and the one policy that
+// both enforce.
 //
-// Theory of operation. The address half of a policy lives in nftables, the name half in the worker. An update is
-//   worker prepare (compiled; new flows wait) -> nftables, one transaction -> store -> worker commit (old flows judged)
-// and whatever fails before the store took it goes back to the old policy in both; whatever fails after it goes
-// forward: the worker is replaced by one that starts with the new policy. So after a crash at any point, putting the
-// stored policy into both again is right, which is what adopt() does.
+// Theory of operation. The address half of a policy lives in nftables, the name half in the worker.
+// An update is
+//   worker prepare (compiled; new flows wait) -> nftables, one transaction -> store -> worker
+//   commit (old flows judged)
+// and whatever fails before the store took it goes back to the old policy in both; whatever fails
+// after it goes forward: the worker is replaced by one that starts with the new policy. So after a
+// crash at any point, putting the stored policy into both again is right, which is what
+// adopt() does.
 //
-// A worker that dies takes its sockets along: intercepted traffic then meets nobody and is refused by nftables, and
-// revive() brings a new worker with the same policy and version. One that answers nothing for kHeartbeatLimit
-// is killed. Nothing here ever opens the router by failing.
+// A worker that dies takes its sockets along: intercepted traffic then meets nobody and is refused
+// by nftables, and revive() brings a new worker with the same policy and version. One that
+// answers nothing for kHeartbeatLimit is killed. Nothing here ever opens the router by failing.
 //
 // Blocking calls; the owner makes them one at a time, on the sandbox's Serial.
 #pragma once
@@ -53,7 +57,8 @@ struct UpdateCounts {
 
 class Gatehouse : public std::enable_shared_from_this<Gatehouse> {
  public:
-  // What it asks of its owner, from any thread: run revive() or rotate_log() soon, on the Serial, after this delay.
+  // What it asks of its owner, from any thread: run revive() or rotate_log() soon, on the Serial,
+  // after this delay.
   struct Requests {
     std::function<void(std::chrono::milliseconds)> revive;
     std::function<void()> rotate_log;
@@ -63,13 +68,17 @@ class Gatehouse : public std::enable_shared_from_this<Gatehouse> {
   static constexpr std::chrono::milliseconds kHeartbeatEvery{2'000};
   static constexpr std::chrono::milliseconds kHeartbeatLimit{4'000};
 
-  Gatehouse(Loop& loop, Network& network, WorkerLauncher& launcher, GatehouseSpec spec, Requests requests);
+  Gatehouse(Loop& loop, Network& network, WorkerLauncher& launcher, GatehouseSpec spec,
+            Requests requests);
 
-  // Router, worker and policy, in that order: when this returns the guest's link may be attached (FW-008, R-096).
+  // Router, worker and policy, in that order: when this returns the guest's link may be attached
+  // (FW-008, R-096).
   [[nodiscard]] Result<> open(policy::PolicyPtr policy, std::uint64_t version);
-  // The same for a sandbox that a former daemon left: takes its worker if that still is one, else starts a new one.
+  // The same for a sandbox that a former daemon left: takes its worker if that still is one, else
+  // starts a new one.
   [[nodiscard]] Result<> adopt(ProcessId worker, policy::PolicyPtr policy, std::uint64_t version);
-  // Replaces the policy. `persist` stores it; when that fails the old one stays. Code::invalid: the worker refused it.
+  // Replaces the policy. `persist` stores it; when that fails the old one stays. Code::invalid: the
+  // worker refused it.
   [[nodiscard]] Result<UpdateCounts> update(policy::PolicyPtr policy, std::uint64_t version,
                                             const std::function<Result<>()>& persist);
   // Brings a worker back if there is none. Failing asks for another try later by itself.
@@ -77,7 +86,8 @@ class Gatehouse : public std::enable_shared_from_this<Gatehouse> {
   [[nodiscard]] Result<> rotate_log();
   // Worker and router end. Idempotent.
   [[nodiscard]] Result<> close();
-  // True when neither the old nor the new policy could be put in force in the kernel: end the sandbox.
+  // True when neither the old nor the new policy could be put in force in the kernel: end the
+  // sandbox.
   [[nodiscard]] bool broken() const { return broken_; }
 
   [[nodiscard]] ProcessId worker_process() const;
@@ -92,7 +102,8 @@ class Gatehouse : public std::enable_shared_from_this<Gatehouse> {
   [[nodiscard]] WorkerEvents worker_events(std::uint64_t generation);
   [[nodiscard]] Result<> start_worker();
   [[nodiscard]] Result<> configure(Worker& worker);
-  [[nodiscard]] Result<> prepare(Worker& worker, const policy::Policy& policy, std::uint64_t version);
+  [[nodiscard]] Result<> prepare(Worker& worker, const policy::Policy& policy,
+                                 std::uint64_t version);
   [[nodiscard]] Result<UpdateCounts> commit(Worker& worker, std::uint64_t version);
   [[nodiscard]] Result<> enforce();  // policy_ into the kernel and the worker
   void restore_kernel();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Base images as the control plane needs them; a door, because making one takes a minute and the network. The real one
-// is driver/image.h.
+// Base images as the control plane needs them; a door, because making one takes a minute and the
+// network. The real one is driver/image.h.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ class Images {
   [[nodiscard]] virtual Result<Image> find(const std::string& name) = 0;
   [[nodiscard]] virtual Result<std::vector<Image>> list() = 0;
   // Blocks for as long as it takes; progress gets one line at a time from the calling thread.
-  [[nodiscard]] virtual Result<Image> build(const std::string& name,
-                                            const std::function<void(const std::string&)>& progress) = 0;
+  [[nodiscard]] virtual Result<Image> build(
+      const std::string& name, const std::function<void(const std::string&)>& progress) = 0;
   [[nodiscard]] virtual Result<> remove(const std::string& name) = 0;
 };
 

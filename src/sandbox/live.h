@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sandbox that has, or is about to have, something in the kernel. Only the operation that runs on `serial` touches the
-// plain fields; `agent` and `state` are read by others under the mutex.
+// A sandbox that has, or is about to have, something in the kernel. Only the operation that runs on
+// `serial` touches the plain fields; `agent` and `state` are read by others under the mutex.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,8 @@
 namespace sallyport::sandbox {
 
 struct Live {
-  Live(Loop& loop, store::SessionRecord session) : record(std::move(session)), serial(std::make_shared<Serial>(loop)) {}
+  Live(Loop& loop, store::SessionRecord session)
+      : record(std::move(session)), serial(std::make_shared<Serial>(loop)) {}
 
   const std::string& id() const { return record.id; }
 

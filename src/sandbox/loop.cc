@@ -29,14 +29,15 @@ class Loop::Handle::State : public std::enable_shared_from_this<State> {
     asio::post(context_, [self = shared_from_this(), delay, task = std::move(task)]() mutable {
       if (self->ended_) return;
       self->timer_.emplace(self->context_, delay);
-      self->timer_->async_wait([self, task = std::move(task)](const boost::system::error_code& error) {
-        if (!error && !self->ended_.exchange(true)) task();
-      });
+      self->timer_->async_wait(
+          [self, task = std::move(task)](const boost::system::error_code& error) {
+            if (!error && !self->ended_.exchange(true)) task();
+          });
     });
   }
 
-  // The descriptor is duplicated: the caller may close its own before the loop has seen the end of the handle, and
-  // the number may then belong to something else.
+  // The descriptor is duplicated: the caller may close its own before the loop has seen the end of
+  // the handle, and the number may then belong to something else.
   void start_watch(int fd, Task task) {
     const int copy = ::dup(fd);
     if (copy < 0) return;

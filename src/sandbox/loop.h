@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon's event loop and its pool for blocking work, so that only loop.cc (and api/) sees Asio.
-// Invariant: the loop never blocks; whatever may block is offloaded. A Serial keeps the offloaded operations of one
-// sandbox in order without holding a pool thread while they wait for each other.
+// The daemon's event loop and its pool for blocking work, so that only loop.cc (and api/) sees
+// Asio. Invariant: the loop never blocks; whatever may block is offloaded. A Serial keeps the
+// offloaded operations of one sandbox in order without holding a pool thread while they wait for
+// each other.
 #pragma once
 
 #include <chrono>
@@ -21,9 +22,10 @@ class Loop {
  public:
   using Task = std::function<void()>;
 
-  // Owns a running timer or a watched descriptor; destroying, resetting or replacing it ends that. All of it may be done
-  // from any thread, also by two at once. A callback may be running on the loop meanwhile, therefore callbacks capture
-  // shared or weak pointers, never references to what owns the handle.
+  // Owns a running timer or a watched descriptor; destroying, resetting or replacing it ends that.
+  // All of it may be done from any thread, also by two at once. A callback may be running on the
+  // loop meanwhile, therefore callbacks capture shared or weak pointers, never references to what
+  // owns the handle.
   class Handle {
    public:
     class State;
@@ -59,14 +61,14 @@ class Loop {
 
   void run();   // until stop()
   void stop();  // from any thread
-  // Waits until the pool has nothing left to do; what is offloaded later never runs. The loop must still be running, since
-  // work on the pool waits for it.
+  // Waits until the pool has nothing left to do; what is offloaded later never runs. The loop must
+  // still be running, since work on the pool waits for it.
   void join_pool();
   void post(Task task);     // run on the loop
   void offload(Task task);  // run on a pool thread
   [[nodiscard]] Handle after(std::chrono::milliseconds delay, Task task);
-  // Level-triggered: called on the loop whenever `fd` is readable. The descriptor stays the caller's and must outlive
-  // the handle.
+  // Level-triggered: called on the loop whenever `fd` is readable. The descriptor stays the
+  // caller's and must outlive the handle.
   [[nodiscard]] Handle on_readable(int fd, Task task);
 
   [[nodiscard]] boost::asio::io_context& context();

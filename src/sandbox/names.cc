@@ -13,13 +13,16 @@
 namespace sallyport::sandbox {
 namespace {
 
-constexpr std::array<std::string_view, 16> kAdjectives = {"amber", "brisk", "calm", "clever", "coral", "dusky", "eager", "frank",
-                                                          "glad", "hardy", "keen", "lucid", "mellow", "nimble", "quiet", "swift"};
-constexpr std::array<std::string_view, 16> kAnimals = {"badger", "crane", "dipper", "egret", "falcon", "gecko", "heron", "ibis",
-                                                       "jackal", "lynx", "marten", "newt", "otter", "plover", "raven", "stoat"};
+constexpr std::array<std::string_view, 16> kAdjectives = {
+    "amber", "brisk", "calm", "clever", "coral",  "dusky",  "eager", "frank",
+    "glad",  "hardy", "keen", "lucid",  "mellow", "nimble", "quiet", "swift"};
+constexpr std::array<std::string_view, 16> kAnimals = {
+    "badger", "crane", "dipper", "egret", "falcon", "gecko",  "heron", "ibis",
+    "jackal", "lynx",  "marten", "newt",  "otter",  "plover", "raven", "stoat"};
 
 void fill_random(void* out, std::size_t size) {
-  CHECK(::getrandom(out, size, 0) == static_cast<ssize_t>(size));  // up to 256 bytes it is never partial
+  CHECK(::getrandom(out, size, 0) ==
+        static_cast<ssize_t>(size));  // up to 256 bytes it is never partial
 }
 
 std::string random_text(std::size_t length) {
@@ -54,17 +57,21 @@ bool is_sandbox_name(std::string_view name) {
   if (name.empty() || name.size() > 128) return false;
   if (name == "sessions" || name == "snapshots" || name == "drives") return false;
   return std::ranges::all_of(name, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
   });
 }
 
 bool is_session_id(std::string_view id) {
   if (!id.starts_with("sbx_") || id.size() < 5 || id.size() > 64) return false;
-  return std::ranges::all_of(id.substr(4), [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); });
+  return std::ranges::all_of(
+      id.substr(4), [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); });
 }
 
 store::Millis now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace sallyport::sandbox

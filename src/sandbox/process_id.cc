@@ -20,8 +20,8 @@ std::optional<ProcessId> process_id_of(int pid) {
   char text[1024];
   const ssize_t size = ::read(file.get(), text, sizeof text);
   if (size <= 0) return std::nullopt;
-  // "pid (name) state ..." and the name may hold anything, so count fields from its last parenthesis: state is the first
-  // after it, starttime the twentieth.
+  // "pid (name) state ..." and the name may hold anything, so count fields from its last
+  // parenthesis: state is the first after it, starttime the twentieth.
   std::string_view rest(text, static_cast<std::size_t>(size));
   const std::size_t name_end = rest.rfind(')');
   if (name_end == std::string_view::npos || name_end + 2 >= rest.size()) return std::nullopt;
@@ -33,7 +33,8 @@ std::optional<ProcessId> process_id_of(int pid) {
     rest.remove_prefix(space + 1);
   }
   ProcessId id{pid, 0};
-  if (std::from_chars(rest.data(), rest.data() + rest.size(), id.start_time).ec != std::errc()) return std::nullopt;
+  if (std::from_chars(rest.data(), rest.data() + rest.size(), id.start_time).ec != std::errc())
+    return std::nullopt;
   return id;
 }
 
@@ -42,8 +43,10 @@ bool is_alive(const ProcessId& process) { return process_id_of(process.pid) == p
 Result<Fd> open_process(const ProcessId& process) {
   Fd fd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
   if (!fd) return fail_errno(fmt::format("pidfd_open {}", process.pid));
-  // The descriptor names whoever has the pid now; only if that is still our process after opening is it ours.
-  if (!is_alive(process)) return fail(Code::not_found, fmt::format("process {} has ended", process.pid));
+  // The descriptor names whoever has the pid now; only if that is still our process after opening
+  // is it ours.
+  if (!is_alive(process))
+    return fail(Code::not_found, fmt::format("process {} has ended", process.pid));
   return fd;
 }
 

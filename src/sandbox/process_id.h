@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process that cannot be mistaken for a later one with the same pid: pid plus start time, as /proc tells it.
+// A process that cannot be mistaken for a later one with the same pid: pid plus start time, as
+// /proc tells it.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a daemon does before it serves: the former one may have been killed at any instruction. Every session that the
-// store does not call ended is taken over if it is whole, else ended; then everything that the kernel still shows and no
-// live session owns is removed. In that order, so that the sweep cannot hit what was taken over.
+// What a daemon does before it serves: the former one may have been killed at any instruction.
+// Every session that the store does not call ended is taken over if it is whole, else ended; then
+// everything that the kernel still shows and no live session owns is removed. In that order, so
+// that the sweep cannot hit what was taken over.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +19,8 @@ namespace sallyport::sandbox {
 Result<> Supervisor::recover() {
   if (Result<> made = make_directory(settings_.run_dir + "/sandboxes"); !made) return made;
   if (Result<> made = make_directory(settings_.state_dir + "/sandboxes"); !made) return made;
-  if (Result<> ready = doors_.network.setup_node(); !ready) return context("network", ready.error());
+  if (Result<> ready = doors_.network.setup_node(); !ready)
+    return context("network", ready.error());
   const auto sessions = doors_.store.live_sessions();
   if (!sessions) return std::unexpected(sessions.error());
   std::vector<std::future<void>> waiting;
@@ -64,21 +66,24 @@ Result<> Supervisor::take_over(const LivePtr& live) {
     const auto resume = [&]() -> Result<> {
       auto init = open_process(live->init);
       if (!init) return context("first process", init.error());
-      if (!doors_.driver.alive(live->id(), live->init.pid)) return fail(Code::not_found, "the driver calls it dead");
+      if (!doors_.driver.alive(live->id(), live->init.pid))
+        return fail(Code::not_found, "the driver calls it dead");
       live->init_fd = *std::move(init);
       auto stored = doors_.store.policy(live->record.sandbox);
       if (!stored) return std::unexpected(stored.error());
       auto policy = policy::parse_policy(stored->request.reveal());
       if (!policy) return context("stored policy", policy.error());
       const ProcessId worker{live->record.worker_pid, live->record.worker_start};
-      if (Result<> done = live->gatehouse->adopt(worker, *policy, stored->version); !done) return done;
+      if (Result<> done = live->gatehouse->adopt(worker, *policy, stored->version); !done)
+        return done;
       return wait_for_agent(live);
     };
     const Result<> resumed = resume();
     if (resumed) {
       note_processes(live);
       watch(live);
-      log::info("sandbox taken over", {{"sandbox", live->id()}, {"policy", live->gatehouse->version()}});
+      log::info("sandbox taken over",
+                {{"sandbox", live->id()}, {"policy", live->gatehouse->version()}});
       return {};
     }
     why = "the daemon was restarted and could not take it over: " + resumed.error().message;
@@ -88,7 +93,8 @@ Result<> Supervisor::take_over(const LivePtr& live) {
   live->record.failure = why;
   if (state == State::pending) {
     // Its create was never answered: the name is free again.
-    if (Result<> removed = doors_.store.remove_sandbox(live->record.sandbox); !removed) return removed;
+    if (Result<> removed = doors_.store.remove_sandbox(live->record.sandbox); !removed)
+      return removed;
     remove_directory(live->driver.state_dir);
   } else if (Result<> moved = move(live, Event::abandoned); !moved) {
     return moved;
@@ -105,11 +111,12 @@ Result<> Supervisor::sweep(const std::set<std::string>& kept) {
   if (!in_driver) return context("driver", in_driver.error());
   orphans.insert(in_network->begin(), in_network->end());
   orphans.insert(in_driver->begin(), in_driver->end());
-  for (std::string& name : names_in(settings_.run_dir + "/sandboxes")) orphans.insert(std::move(name));
+  for (std::string& name : names_in(settings_.run_dir + "/sandboxes"))
+    orphans.insert(std::move(name));
   for (const std::string& id : kept) orphans.erase(id);
 
-  // An orphan's slot is not known. The sandbox's namespace takes its links along; the slot given here must only not be
-  // that of a living one.
+  // An orphan's slot is not known. The sandbox's namespace takes its links along; the slot given
+  // here must only not be that of a living one.
   const auto slot = slots_.take();
   for (const std::string& id : orphans) {
     log::warn("removing what is left of a sandbox that nobody knows", {{"sandbox", id}});
@@ -118,11 +125,13 @@ Result<> Supervisor::sweep(const std::set<std::string>& kept) {
     spec.run_dir = run_dir_of(id);
     spec.state_dir = state_dir_of(id);
     spec.slot = slot.value_or(0);
-    if (Result<> done = doors_.driver.destroy(spec); !done) return context("driver: " + id, done.error());
+    if (Result<> done = doors_.driver.destroy(spec); !done)
+      return context("driver: " + id, done.error());
     if (Result<> done = doors_.workers.end({id, 0, spec.run_dir + "/worker.sock", 0}); !done) {
       return context("firewall worker: " + id, done.error());
     }
-    if (Result<> done = doors_.network.destroy({id, spec.slot}); !done) return context("network: " + id, done.error());
+    if (Result<> done = doors_.network.destroy({id, spec.slot}); !done)
+      return context("network: " + id, done.error());
     remove_directory(spec.run_dir);
   }
   if (slot) slots_.release(*slot);

@@ -8,7 +8,8 @@ namespace sallyport::sandbox {
 std::optional<unsigned> Slots::take() {
   const std::lock_guard lock(mutex_);
   unsigned slot = 0;
-  for (const unsigned used : used_) {  // ordered, so the first gap is the lowest free one; resting ones are in it too
+  for (const unsigned used :
+       used_) {  // ordered, so the first gap is the lowest free one; resting ones are in it too
     if (used != slot) break;
     ++slot;
   }

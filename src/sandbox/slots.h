@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small numbers that are unique while a sandbox lives; addresses, uids and links follow from them. The lowest free one
-// is given out, but one just freed rests for a while behind the others, so that a late packet or file of the former owner
-// does not meet the next.
+// Small numbers that are unique while a sandbox lives; addresses, uids and links follow from them.
+// The lowest free one is given out, but one just freed rests for a while behind the others, so that
+// a late packet or file of the former owner does not meet the next.
 #pragma once
 
 #include <deque>

@@ -40,8 +40,10 @@ Result<std::shared_ptr<Spool>> Spool::open(const std::string& directory) {
 Result<> Spool::append(Output stream, Bytes bytes) {
   while (!bytes.empty()) {
     const Bytes part = bytes.first(std::min(bytes.size(), kChunk));
-    Head head{stream == Output::out ? std::uint8_t{1} : std::uint8_t{2}, static_cast<std::uint32_t>(part.size())};
-    const iovec parts[2] = {{&head, sizeof head}, {const_cast<std::uint8_t*>(part.data()), part.size()}};
+    Head head{stream == Output::out ? std::uint8_t{1} : std::uint8_t{2},
+              static_cast<std::uint32_t>(part.size())};
+    const iovec parts[2] = {{&head, sizeof head},
+                            {const_cast<std::uint8_t*>(part.data()), part.size()}};
     const ssize_t written = ::pwritev(file_.get(), parts, 2, static_cast<off_t>(end_));
     if (written < 0 && errno == EINTR) continue;
     if (written != static_cast<ssize_t>(sizeof head + part.size())) {
@@ -69,8 +71,8 @@ std::uint64_t Spool::slowest() const {
   return place;
 }
 
-// Frees whole records from the front until at most kKept are left, but nothing that a reader still wants. In steps of a
-// megabyte at least, so that the usual append makes no further system call.
+// Frees whole records from the front until at most kKept are left, but nothing that a reader still
+// wants. In steps of a megabyte at least, so that the usual append makes no further system call.
 void Spool::free_old() {
   if (end_ - begin_ < kKept + (1U << 20)) return;
   const std::uint64_t wanted = std::min(end_ - kKept, slowest());
@@ -83,7 +85,8 @@ void Spool::free_old() {
     place = after;
   }
   if (place == begin_) return;
-  (void)::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(place));
+  (void)::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                    static_cast<off_t>(place));
   begin_ = place;
 }
 
@@ -98,7 +101,10 @@ void Spool::wake_all() {
 }
 
 Spool::Reader::Reader(std::shared_ptr<Spool> spool, std::function<void()> wake)
-    : spool_(std::move(spool)), wake_(std::move(wake)), at_(spool_->begin_), missed_(spool_->begin_ != 0) {
+    : spool_(std::move(spool)),
+      wake_(std::move(wake)),
+      at_(spool_->begin_),
+      missed_(spool_->begin_ != 0) {
   spool_->readers_.insert(this);
 }
 
@@ -110,9 +116,12 @@ Spool::Reader::~Reader() {
 Result<std::optional<Spool::Chunk>> Spool::Reader::next() {
   if (at_ == spool_->end_) return std::nullopt;
   Head head{};
-  if (Result<> done = read_exactly(spool_->file_.get(), &head, sizeof head, at_); !done) return std::unexpected(done.error());
+  if (Result<> done = read_exactly(spool_->file_.get(), &head, sizeof head, at_); !done)
+    return std::unexpected(done.error());
   Chunk chunk{head.stream == 1 ? Output::out : Output::err, std::string(head.size, '\0')};
-  if (Result<> done = read_exactly(spool_->file_.get(), chunk.bytes.data(), head.size, at_ + sizeof head); !done) {
+  if (Result<> done =
+          read_exactly(spool_->file_.get(), chunk.bytes.data(), head.size, at_ + sizeof head);
+      !done) {
     return std::unexpected(done.error());
   }
   at_ += sizeof head + head.size;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The output of one command: written once, read from the beginning by any number of readers, each at its own pace.
-// It lies in an unlinked file, so memory does not grow with what a guest prints and nothing survives the daemon.
+// The output of one command: written once, read from the beginning by any number of readers, each
+// at its own pace. It lies in an unlinked file, so memory does not grow with what a guest prints
+// and nothing survives the daemon.
 //
-// A command nobody reads never blocks: only the last kKept bytes are kept, older ones are freed, and a reader that
-// comes later is told what it missed. A reader that is there is never overrun: while the slowest is more than kAhead behind,
-// full() says so, and the command waits as it would for a slow pipe. Belongs to the loop's thread.
+// A command nobody reads never blocks: only the last kKept bytes are kept, older ones are
+// freed, and a reader that comes later is told what it missed. A reader that is there is never
+// overrun: while the slowest is more than kAhead behind, full() says so, and the command waits as
+// it would for a slow pipe. Belongs to the loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +33,8 @@ class Spool {
     std::string bytes;
   };
 
-  // One reader's place. `wake` is called whenever there may be more to read; it must not call back into the spool.
+  // One reader's place. `wake` is called whenever there may be more to read; it must not call back
+  // into the spool.
   class Reader {
    public:
     Reader(std::shared_ptr<Spool> spool, std::function<void()> wake);
@@ -42,7 +45,9 @@ class Spool {
     [[nodiscard]] Result<std::optional<Chunk>> next();
     void skip();  // to the end, for who only waits for it
     [[nodiscard]] bool ended() const;
-    [[nodiscard]] bool missed() const { return missed_; }  // output was freed before this reader came
+    [[nodiscard]] bool missed() const {
+      return missed_;
+    }  // output was freed before this reader came
 
    private:
     friend class Spool;

@@ -31,11 +31,17 @@ std::string hostname_of(std::string name) {
 }  // namespace
 
 Supervisor::Supervisor(Doors doors, SupervisorSettings settings)
-    : doors_(std::move(doors)), settings_(std::move(settings)), slots_(doors_.network.slot_count()),
+    : doors_(std::move(doors)),
+      settings_(std::move(settings)),
+      slots_(doors_.network.slot_count()),
       commands_(doors_.loop, doors_.store, settings_.state_dir) {}
 
-std::string Supervisor::run_dir_of(const std::string& id) const { return settings_.run_dir + "/sandboxes/" + id; }
-std::string Supervisor::state_dir_of(const std::string& id) const { return settings_.state_dir + "/sandboxes/" + id; }
+std::string Supervisor::run_dir_of(const std::string& id) const {
+  return settings_.run_dir + "/sandboxes/" + id;
+}
+std::string Supervisor::state_dir_of(const std::string& id) const {
+  return settings_.state_dir + "/sandboxes/" + id;
+}
 
 Supervisor::LivePtr Supervisor::find_live(const std::string& session) const {
   const std::lock_guard lock(mutex_);
@@ -58,17 +64,23 @@ void Supervisor::forget_live(const LivePtr& live) {
   live_.erase(live->id());
 }
 
-Result<Supervisor::LivePtr> Supervisor::make_live(store::SessionRecord record, const store::SandboxRecord& sandbox) {
+Result<Supervisor::LivePtr> Supervisor::make_live(store::SessionRecord record,
+                                                  const store::SandboxRecord& sandbox) {
   auto boundary = boundary_for(settings_.boundary, sandbox.network_id);
   if (!boundary) return std::unexpected(boundary.error());
   auto live = std::make_shared<Live>(doors_.loop, std::move(record));
   const std::weak_ptr<Live> weak = live;
 
-  GatehouseSpec spec{.id = live->id(), .name = sandbox.key.name, .slot = live->record.slot,
+  GatehouseSpec spec{.id = live->id(),
+                     .name = sandbox.key.name,
+                     .slot = live->record.slot,
                      .worker_uid = settings_.worker_uid_first + live->record.slot,
-                     .run_dir = run_dir_of(live->id()), .state_dir = state_dir_of(live->id()),
-                     .resolvers = settings_.resolvers, .boundary = *std::move(boundary),
-                     .log_bytes = settings_.egress_log_bytes, .connections = settings_.connections};
+                     .run_dir = run_dir_of(live->id()),
+                     .state_dir = state_dir_of(live->id()),
+                     .resolvers = settings_.resolvers,
+                     .boundary = *std::move(boundary),
+                     .log_bytes = settings_.egress_log_bytes,
+                     .connections = settings_.connections};
   Gatehouse::Requests requests;
   requests.revive = [this, weak](std::chrono::milliseconds delay) {
     const auto self = weak.lock();
@@ -86,19 +98,21 @@ Result<Supervisor::LivePtr> Supervisor::make_live(store::SessionRecord record, c
     if (!self) return;
     self->serial->post([self] {
       if (Result<> done = self->gatehouse->rotate_log(); !done) {
-        log::error("egress log not rotated", {{"sandbox", self->id()}, {"error", done.error().message}});
+        log::error("egress log not rotated",
+                   {{"sandbox", self->id()}, {"error", done.error().message}});
       }
     });
   };
-  live->gatehouse = std::make_shared<Gatehouse>(doors_.loop, doors_.network, doors_.workers, std::move(spec),
-                                                std::move(requests));
+  live->gatehouse = std::make_shared<Gatehouse>(doors_.loop, doors_.network, doors_.workers,
+                                                std::move(spec), std::move(requests));
   live->driver.id = live->id();
   live->driver.hostname = hostname_of(sandbox.key.name);
   live->driver.run_dir = run_dir_of(live->id());
   live->driver.state_dir = state_dir_of(live->id());
   live->driver.image_dir = live->record.image_dir;
   live->driver.slot = live->record.slot;
-  live->driver.resources = {.vcpus = sandbox.vcpus, .memory_bytes = static_cast<std::uint64_t>(sandbox.memory_mb) << 20,
+  live->driver.resources = {.vcpus = sandbox.vcpus,
+                            .memory_bytes = static_cast<std::uint64_t>(sandbox.memory_mb) << 20,
                             .disk_bytes = settings_.disk_bytes};
   const host::SandboxAddresses addresses = doors_.network.addresses(live->record.slot);
   live->driver.resolvers = {addresses.router4, addresses.router6};
@@ -113,9 +127,12 @@ Result<Supervisor::LivePtr> Supervisor::make_live(store::SessionRecord record, c
 // ---- create ----
 
 void Supervisor::create(CreateRequest request, Done<View> done) {
-  doors_.loop.offload([this, request = std::make_shared<CreateRequest>(std::move(request)), done = std::move(done)] {
+  doors_.loop.offload([this, request = std::make_shared<CreateRequest>(std::move(request)),
+                       done = std::move(done)] {
     if (live_count() >= settings_.max_sandboxes) {
-      return done(fail(Code::unavailable, fmt::format("this node runs {} sandboxes already, its limit", live_count())));
+      return done(
+          fail(Code::unavailable,
+               fmt::format("this node runs {} sandboxes already, its limit", live_count())));
     }
     auto image = doors_.images.find(request->image);
     if (!image) return done(std::unexpected(image.error()));
@@ -128,27 +145,53 @@ void Supervisor::create(CreateRequest request, Done<View> done) {
     const policy::PolicyPtr policy = request->policy ? request->policy : policy::allow_all();
     if (request->key.name.empty()) request->key.name = new_sandbox_name();
     const store::Millis now = now_ms();
-    store::SessionRecord session{.id = new_session_id(), .sandbox = request->key, .status = std::string(to_string(State::pending)),
-                                 .vcpus = request->vcpus, .memory_mb = std::int64_t{request->vcpus} * 2048,
-                                 .region = request->region, .cwd = image->cwd, .timeout = request->timeout,
-                                 .requested_at = now, .created_at = now, .updated_at = now, .started_at = {},
-                                 .requested_stop_at = {}, .stopped_at = {}, .aborted_at = {}, .failure = {}, .slot = *slot,
-                                 .image_dir = image->directory, .agent_socket = {}};
-    const store::SandboxRecord sandbox{.key = request->key, .current_session = session.id, .status = session.status,
-                                       .persistent = request->persistent, .vcpus = session.vcpus,
-                                       .memory_mb = session.memory_mb, .timeout = session.timeout, .image = image->name,
-                                       .region = session.region, .network_id = request->network_id, .tags = request->tags,
-                                       .extra = request->extra, .created_at = now, .updated_at = now, .status_updated_at = now};
+    store::SessionRecord session{.id = new_session_id(),
+                                 .sandbox = request->key,
+                                 .status = std::string(to_string(State::pending)),
+                                 .vcpus = request->vcpus,
+                                 .memory_mb = std::int64_t{request->vcpus} * 2048,
+                                 .region = request->region,
+                                 .cwd = image->cwd,
+                                 .timeout = request->timeout,
+                                 .requested_at = now,
+                                 .created_at = now,
+                                 .updated_at = now,
+                                 .started_at = {},
+                                 .requested_stop_at = {},
+                                 .stopped_at = {},
+                                 .aborted_at = {},
+                                 .failure = {},
+                                 .slot = *slot,
+                                 .image_dir = image->directory,
+                                 .agent_socket = {}};
+    const store::SandboxRecord sandbox{.key = request->key,
+                                       .current_session = session.id,
+                                       .status = session.status,
+                                       .persistent = request->persistent,
+                                       .vcpus = session.vcpus,
+                                       .memory_mb = session.memory_mb,
+                                       .timeout = session.timeout,
+                                       .image = image->name,
+                                       .region = session.region,
+                                       .network_id = request->network_id,
+                                       .tags = request->tags,
+                                       .extra = request->extra,
+                                       .created_at = now,
+                                       .updated_at = now,
+                                       .status_updated_at = now};
     json::object environment;
     for (const auto& [key, value] : image->env) environment[key] = value;
     for (const auto& [key, value] : request->env) environment[key] = value;
     const Secret sealed_env(serialize_ascii(environment));
-    if (Result<> added = doors_.store.add_sandbox(sandbox, session, {1, policy::render_request(*policy),
-                                                                     policy::render_response(*policy)}, sealed_env);
+    if (Result<> added = doors_.store.add_sandbox(
+            sandbox, session,
+            {1, policy::render_request(*policy), policy::render_response(*policy)}, sealed_env);
         !added) {
       slots_.release(*slot);
       if (added.error().code == Code::conflict) {
-        added = fail(Code::invalid, fmt::format("A sandbox with the name '{}' already exists for this project.", request->key.name));
+        added = fail(Code::invalid,
+                     fmt::format("A sandbox with the name '{}' already exists for this project.",
+                                 request->key.name));
       }
       return done(std::unexpected(added.error()));
     }
@@ -163,7 +206,8 @@ void Supervisor::create(CreateRequest request, Done<View> done) {
         (void)move(live, Event::start_failed);
         retry_tear_down(live);
       } else {
-        if (Result<> removed = doors_.store.remove_sandbox(key); !removed) (void)move(live, Event::start_failed);
+        if (Result<> removed = doors_.store.remove_sandbox(key); !removed)
+          (void)move(live, Event::start_failed);
         remove_directory(live->driver.state_dir);
         forget_live(live);
       }
@@ -172,15 +216,18 @@ void Supervisor::create(CreateRequest request, Done<View> done) {
   });
 }
 
-Result<> Supervisor::bring_up(const LivePtr& live, policy::PolicyPtr policy, std::uint64_t version) {
+Result<> Supervisor::bring_up(const LivePtr& live, policy::PolicyPtr policy,
+                              std::uint64_t version) {
   Steps steps;
   if (Result<> made = make_directory(live->driver.run_dir); !made) return made;
   if (Result<> made = make_directory(live->driver.state_dir); !made) return made;
   steps.done("directories");
-  // Router and worker on one side, root file system and container on the other have nothing to do with each other until
-  // the link is attached; that waits for the policy to be in force (FW-008, R-096).
-  std::shared_future<Result<>> opened =
-      std::async(std::launch::async, [&] { return live->gatehouse->open(std::move(policy), version); }).share();
+  // Router and worker on one side, root file system and container on the other have nothing to do
+  // with each other until the link is attached; that waits for the policy to be in force (FW-008,
+  //
+  std::shared_future<Result<>> opened = std::async(std::launch::async, [&] {
+                                          return live->gatehouse->open(std::move(policy), version);
+                                        }).share();
   DriverSpec spec = live->driver;
   spec.attach_network = [&](int pid) {
     if (const Result<>& open = opened.get(); !open) return open;
@@ -188,7 +235,8 @@ Result<> Supervisor::bring_up(const LivePtr& live, policy::PolicyPtr policy, std
     return live->driver.attach_network(pid);
   };
   auto running = doors_.driver.start(spec);
-  if (const Result<>& open = opened.get(); !open) return open;  // also when the driver never got to it: it must have ended
+  if (const Result<>& open = opened.get(); !open)
+    return open;  // also when the driver never got to it: it must have ended
   note_processes(live);
   if (!running) return context("driver", running.error());
   steps.done("driver started");
@@ -215,7 +263,8 @@ Result<> Supervisor::wait_for_agent(const LivePtr& live) {
   auto agent = doors_.connect_agent(live->record.agent_socket);
   auto promise = std::make_shared<std::promise<Result<>>>();
   auto answer = promise->get_future();
-  agent->health(settings_.agent_limit, [promise](Result<> healthy) { promise->set_value(std::move(healthy)); });
+  agent->health(settings_.agent_limit,
+                [promise](Result<> healthy) { promise->set_value(std::move(healthy)); });
   if (Result<> healthy = answer.get(); !healthy) return context("agent", healthy.error());
   live->set_agent(std::move(agent));
   return {};
@@ -235,15 +284,17 @@ void Supervisor::watch(const LivePtr& live) {
     });
   });
   const store::Millis ends_at = live->record.started_at.value_or(now_ms()) + live->record.timeout;
-  live->timeout = doors_.loop.after(std::chrono::milliseconds(std::max<store::Millis>(0, ends_at - now_ms())), [this, weak] {
-    const auto self = weak.lock();
-    if (!self) return;
-    self->serial->post([this, self] {
-      if (self->record.started_at.value_or(0) + self->record.timeout > now_ms()) return;  // extended meanwhile
-      log::info("sandbox reached its timeout", {{"sandbox", self->id()}});
-      (void)halt(self, Event::stop_requested, "");
-    });
-  });
+  live->timeout = doors_.loop.after(
+      std::chrono::milliseconds(std::max<store::Millis>(0, ends_at - now_ms())), [this, weak] {
+        const auto self = weak.lock();
+        if (!self) return;
+        self->serial->post([this, self] {
+          if (self->record.started_at.value_or(0) + self->record.timeout > now_ms())
+            return;  // extended meanwhile
+          log::info("sandbox reached its timeout", {{"sandbox", self->id()}});
+          (void)halt(self, Event::stop_requested, "");
+        });
+      });
 }
 
 // ---- state and store ----
@@ -281,7 +332,8 @@ Result<> Supervisor::tear_down(const LivePtr& live) {
   const TrafficCounts traffic = live->gatehouse->traffic();
   live->record.egress = std::max(live->record.egress, traffic.up);
   live->record.ingress = std::max(live->record.ingress, traffic.down);
-  if (Result<> done = doors_.driver.destroy(live->driver); !done) return context("driver", done.error());
+  if (Result<> done = doors_.driver.destroy(live->driver); !done)
+    return context("driver", done.error());
   if (Result<> done = live->gatehouse->close(); !done) return done;
   remove_directory(live->driver.run_dir);
   keep_only_logs(live->driver.state_dir);
@@ -303,7 +355,8 @@ Result<> Supervisor::halt(const LivePtr& live, Event why, std::string failure) {
   doors_.loop.post([this, id = live->id()] { commands_.session_ended(id); });
   live->record.failure = std::move(failure);
   if (!down) {
-    log::error("sandbox not torn down, trying again", {{"sandbox", live->id()}, {"error", down.error().message}});
+    log::error("sandbox not torn down, trying again",
+               {{"sandbox", live->id()}, {"error", down.error().message}});
     retry_tear_down(live);
     return down;
   }
@@ -317,7 +370,8 @@ void Supervisor::retry_tear_down(const LivePtr& live) {
     live->serial->post([this, live] {
       if (!tear_down(live)) return retry_tear_down(live);
       const auto state = state_from(live->record.status);
-      if (state && !is_final(*state)) (void)move(live, *state == State::stopping ? Event::halted : Event::died);
+      if (state && !is_final(*state))
+        (void)move(live, *state == State::stopping ? Event::halted : Event::died);
       forget_live(live);
     });
   });
@@ -325,9 +379,12 @@ void Supervisor::retry_tear_down(const LivePtr& live) {
 
 void Supervisor::stop(const std::string& session, Done<View> done) {
   const LivePtr live = find_live(session);
-  if (!live) return doors_.loop.offload([this, session, done = std::move(done)] { done(view_of_session(session)); });
+  if (!live)
+    return doors_.loop.offload(
+        [this, session, done = std::move(done)] { done(view_of_session(session)); });
   live->serial->post([this, live, done = std::move(done)] {
-    if (Result<> halted = halt(live, Event::stop_requested, ""); !halted) return done(std::unexpected(halted.error()));
+    if (Result<> halted = halt(live, Event::stop_requested, ""); !halted)
+      return done(std::unexpected(halted.error()));
     done(view_of_session(live->id()));
   });
 }
@@ -339,8 +396,10 @@ void Supervisor::remove(const store::SandboxKey& key, Done<View> done) {
     stop(known->session.id, [this, key = known->sandbox.key, done](Result<View> stopped) {
       if (!stopped) return done(std::move(stopped));
       doors_.loop.offload([this, key, done, last = *std::move(stopped)] {
-        const auto sessions = doors_.store.sessions({key.team, key.project, key.name}, {.limit = 50, .cursor = {}});
-        if (Result<> removed = doors_.store.remove_sandbox(key); !removed) return done(std::unexpected(removed.error()));
+        const auto sessions =
+            doors_.store.sessions({key.team, key.project, key.name}, {.limit = 50, .cursor = {}});
+        if (Result<> removed = doors_.store.remove_sandbox(key); !removed)
+          return done(std::unexpected(removed.error()));
         if (sessions) {
           for (const store::SessionRecord& session : sessions->items) {
             remove_directory(state_dir_of(session.id));
@@ -370,7 +429,8 @@ void Supervisor::stop_all(std::function<void()> done) {
 
 // ---- while it runs ----
 
-void Supervisor::set_policy(const std::string& session, policy::PolicyPtr policy, Done<PolicyUpdate> done) {
+void Supervisor::set_policy(const std::string& session, policy::PolicyPtr policy,
+                            Done<PolicyUpdate> done) {
   const LivePtr live = find_live(session);
   if (!live) return done(fail(Code::conflict, "the sandbox is not running"));
   live->serial->post([this, live, policy = std::move(policy), done = std::move(done)] {
@@ -379,15 +439,20 @@ void Supervisor::set_policy(const std::string& session, policy::PolicyPtr policy
     }
     const std::uint64_t version = live->gatehouse->version() + 1;
     const auto counts = live->gatehouse->update(policy, version, [&] {
-      return doors_.store.set_policy(live->record.sandbox,
-                                     {version, policy::render_request(*policy), policy::render_response(*policy)});
+      return doors_.store.set_policy(
+          live->record.sandbox,
+          {version, policy::render_request(*policy), policy::render_response(*policy)});
     });
     note_processes(live);
-    if (live->gatehouse->broken()) (void)halt(live, Event::died, "its firewall could not be set to the old or the new policy");
+    if (live->gatehouse->broken())
+      (void)halt(live, Event::died, "its firewall could not be set to the old or the new policy");
     if (!counts) return done(std::unexpected(counts.error()));
     auto now = view_of_session(live->id());
     if (!now) return done(std::unexpected(now.error()));
-    log::info("policy in force", {{"sandbox", live->id()}, {"version", version}, {"kept", counts->kept}, {"cut", counts->cut}});
+    log::info("policy in force", {{"sandbox", live->id()},
+                                  {"version", version},
+                                  {"kept", counts->kept},
+                                  {"cut", counts->cut}});
     done(PolicyUpdate{*std::move(now), version, *counts});
   });
 }
@@ -400,12 +465,15 @@ void Supervisor::extend(const std::string& session, store::Millis by, Done<View>
       return done(fail(Code::conflict, fmt::format("the sandbox is {}", live->record.status)));
     }
     if (by > settings_.longest_timeout - live->record.timeout) {
-      return done(fail(Code::invalid, fmt::format("the timeout would pass this node's maximum of {} ms", settings_.longest_timeout)));
+      return done(
+          fail(Code::invalid, fmt::format("the timeout would pass this node's maximum of {} ms",
+                                          settings_.longest_timeout)));
     }
     store::SessionRecord changed = live->record;
     changed.timeout += by;
     changed.updated_at = now_ms();
-    if (Result<> stored = doors_.store.update_session(changed); !stored) return done(std::unexpected(stored.error()));
+    if (Result<> stored = doors_.store.update_session(changed); !stored)
+      return done(std::unexpected(stored.error()));
     live->record = std::move(changed);
     watch(live);
     done(view_of_session(live->id()));
@@ -423,9 +491,13 @@ void Supervisor::details(const std::string& session, Done<Details> done) {
   const LivePtr live = find_live(session);
   if (!live) return done(fail(Code::not_found, "the sandbox is not running"));
   live->serial->post([this, live, done = std::move(done)] {
-    done(Details{.isolation = doors_.driver.name(), .slot = live->record.slot, .init_pid = live->record.init_pid,
-                 .worker_pid = live->gatehouse->worker_process().pid, .boundary = live->gatehouse->spec().boundary,
-                 .policy_version = live->gatehouse->version(), .state_dir = live->driver.state_dir});
+    done(Details{.isolation = doors_.driver.name(),
+                 .slot = live->record.slot,
+                 .init_pid = live->record.init_pid,
+                 .worker_pid = live->gatehouse->worker_process().pid,
+                 .boundary = live->gatehouse->spec().boundary,
+                 .policy_version = live->gatehouse->version(),
+                 .state_dir = live->driver.state_dir});
   });
 }
 

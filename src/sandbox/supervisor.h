@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that happens to sandboxes: create, stop, delete, policy updates, timeouts, deaths, and coming back after a
-// restart. It owns the live ones and joins store, network, worker, driver and agent, each through its door.
+// Everything that happens to sandboxes: create, stop, delete, policy updates, timeouts, deaths, and
+// coming back after a restart. It owns the live ones and joins store, network, worker, driver and
+// agent, each through its door.
 //
-// Theory of operation. The store is told first and the kernel second on the way up, and the other way round on the way
-// down: whatever exists in the kernel has a row (or is found by the sweep as having none). Operations on one sandbox run
-// one at a time on its Serial; different sandboxes run at the same time. Answers come on a pool thread or the
-// loop. The sandbox is running when its agent answered, not earlier.
+// Theory of operation. The store is told first and the kernel second on the way up, and the other
+// way round on the way down: whatever exists in the kernel has a row (or is found by the sweep as
+// having none). Operations on one sandbox run one at a time on its Serial; different sandboxes run
+// at the same time. Answers come on a pool thread or the loop. The sandbox is running when its
+// agent answered, not earlier.
 #pragma once
 
 #include <chrono>
@@ -104,8 +106,9 @@ class Supervisor {
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  // Before anything else, on a pool or main thread while the loop runs: takes over or ends what a former daemon left and
-  // removes what nobody owns. An error means that something may still be open: do not serve.
+  // Before anything else, on a pool or main thread while the loop runs: takes over or ends what a
+  // former daemon left and removes what nobody owns. An error means that something may still be
+  // open: do not serve.
   [[nodiscard]] Result<> recover();
 
   void create(CreateRequest request, Done<View> done);
@@ -136,13 +139,15 @@ class Supervisor {
   using LivePtr = std::shared_ptr<Live>;
 
   [[nodiscard]] LivePtr find_live(const std::string& session) const;
-  [[nodiscard]] Result<LivePtr> make_live(store::SessionRecord record, const store::SandboxRecord& sandbox);
+  [[nodiscard]] Result<LivePtr> make_live(store::SessionRecord record,
+                                          const store::SandboxRecord& sandbox);
   void forget_live(const LivePtr& live);
   [[nodiscard]] std::string run_dir_of(const std::string& id) const;
   [[nodiscard]] std::string state_dir_of(const std::string& id) const;
 
   // On the Serial of `live`.
-  [[nodiscard]] Result<> bring_up(const LivePtr& live, policy::PolicyPtr policy, std::uint64_t version);
+  [[nodiscard]] Result<> bring_up(const LivePtr& live, policy::PolicyPtr policy,
+                                  std::uint64_t version);
   [[nodiscard]] Result<> wait_for_agent(const LivePtr& live);
   void watch(const LivePtr& live);  // PID 1 and the timeout
   [[nodiscard]] Result<> halt(const LivePtr& live, Event why, std::string failure);

@@ -5,7 +5,8 @@
 
 namespace sallyport::sandbox {
 
-Result<json::object> ask_and_wait(Worker& worker, json::object request, std::chrono::milliseconds deadline, Fd passed) {
+Result<json::object> ask_and_wait(Worker& worker, json::object request,
+                                  std::chrono::milliseconds deadline, Fd passed) {
   auto promise = std::make_shared<std::promise<Result<json::object>>>();
   auto answer = promise->get_future();
   worker.ask(std::move(request), std::move(passed), deadline,

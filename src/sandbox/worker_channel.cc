@@ -41,7 +41,8 @@ Result<> send_frame(int socket, std::string_view bytes, int passed, Clock::time_
     }
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return fail_errno("worker channel");
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) return fail(Code::timed_out, "the firewall worker does not read");
     pollfd waiting{socket, POLLOUT, 0};
     (void)::poll(&waiting, 1, static_cast<int>(std::min<std::int64_t>(left, 1000)));
@@ -54,12 +55,15 @@ Result<json::object> answer_of(json::object frame) {
   if (ok != nullptr && ok->is_bool() && ok->get_bool()) return frame;
   std::string message = "the firewall worker refused";
   Code code = Code::internal;
-  if (const json::value* error = frame.if_contains("error"); error != nullptr && error->is_object()) {
-    if (const json::value* text = error->get_object().if_contains("message"); text != nullptr && text->is_string()) {
+  if (const json::value* error = frame.if_contains("error");
+      error != nullptr && error->is_object()) {
+    if (const json::value* text = error->get_object().if_contains("message");
+        text != nullptr && text->is_string()) {
       message = "firewall worker: " + std::string(text->get_string().subview(0, 2048));
     }
     const json::value* name = error->get_object().if_contains("code");
-    if (name != nullptr && name->is_string() && name->get_string() == "invalid") code = Code::invalid;
+    if (name != nullptr && name->is_string() && name->get_string() == "invalid")
+      code = Code::invalid;
   }
   return fail(code, std::move(message));
 }
@@ -77,7 +81,8 @@ void WorkerChannel::start() {
   });
 }
 
-void WorkerChannel::ask(json::object request, Fd passed, std::chrono::milliseconds deadline, Answer answer) {
+void WorkerChannel::ask(json::object request, Fd passed, std::chrono::milliseconds deadline,
+                        Answer answer) {
   const auto until = Clock::now() + deadline;
   std::uint64_t id = 0;
   int socket = -1;
@@ -89,12 +94,15 @@ void WorkerChannel::ask(json::object request, Fd passed, std::chrono::millisecon
       Pending& pending = pending_[id];
       pending.answer = std::move(answer);
       pending.deadline = loop_.after(deadline, [weak = weak_from_this(), id] {
-        if (auto self = weak.lock()) self->settle(id, fail(Code::timed_out, "the firewall worker does not answer"));
+        if (auto self = weak.lock())
+          self->settle(id, fail(Code::timed_out, "the firewall worker does not answer"));
       });
     }
   }
   if (id == 0) {
-    loop_.post([answer = std::move(answer)] { answer(fail(Code::unavailable, "the firewall worker is gone")); });
+    loop_.post([answer = std::move(answer)] {
+      answer(fail(Code::unavailable, "the firewall worker is gone"));
+    });
     return;
   }
   request["id"] = id;
@@ -102,7 +110,8 @@ void WorkerChannel::ask(json::object request, Fd passed, std::chrono::millisecon
   const std::lock_guard write_lock(write_mutex_);
   if (Result<> sent = send_frame(socket, frame, passed.get(), until); !sent) {
     loop_.post([self = shared_from_this(), error = sent.error()] {
-      self->fail_all(error.message);  // part of a frame may be out: the stream is of no use any more
+      self->fail_all(
+          error.message);  // part of a frame may be out: the stream is of no use any more
       self->close();
     });
   }
@@ -142,7 +151,8 @@ bool WorkerChannel::take_frames() {
     const json::value* id = frame->body.if_contains("id");
     std::uint64_t number = 0;
     if (id != nullptr && id->is_uint64()) number = id->get_uint64();
-    if (id != nullptr && id->is_int64() && id->get_int64() > 0) number = static_cast<std::uint64_t>(id->get_int64());
+    if (id != nullptr && id->is_int64() && id->get_int64() > 0)
+      number = static_cast<std::uint64_t>(id->get_int64());
     if (number == 0) return false;
     settle(number, answer_of(std::move(frame->body)));
   }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One connection to a firewall worker: requests out, answers matched by id, events in between (firewall/control.h).
-// The worker parses hostile bytes, so what it says is bounded and checked too; anything odd closes the channel, and every
-// open request then fails with Code::unavailable. The channel never kills anybody.
+// One connection to a firewall worker: requests out, answers matched by id, events in between
+// (firewall/control.h). The worker parses hostile bytes, so what it says is bounded and checked
+// too; anything odd closes the channel, and every open request then fails with Code::unavailable.
+// The channel never kills anybody.
 #pragma once
 
 #include <chrono>
@@ -31,8 +32,8 @@ class WorkerChannel : public std::enable_shared_from_this<WorkerChannel> {
   ~WorkerChannel();
   void start();  // after it is owned by a shared_ptr
 
-  // From any thread. Writing may block until the deadline when the worker does not read; so call it on the pool for
-  // large requests.
+  // From any thread. Writing may block until the deadline when the worker does not read; so call it
+  // on the pool for large requests.
   void ask(json::object request, Fd passed, std::chrono::milliseconds deadline, Answer answer);
   void close();
 

@@ -37,12 +37,14 @@ namespace control = firewall::control;
 Result<sockaddr_un> unix_address(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return fail(Code::invalid, path + ": too long for a unix socket");
+  if (path.size() >= sizeof address.sun_path)
+    return fail(Code::invalid, path + ": too long for a unix socket");
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;
 }
 
-// From /proc/<pid>/status: the owner of /proc/<pid> itself is root for a process that cannot be dumped.
+// From /proc/<pid>/status: the owner of /proc/<pid> itself is root for a process that cannot be
+// dumped.
 std::optional<unsigned> uid_of(int pid) {
   const Fd file(::open(fmt::format("/proc/{}/status", pid).c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return std::nullopt;
@@ -58,7 +60,8 @@ std::optional<unsigned> uid_of(int pid) {
   return uid;
 }
 
-// A worker lives in the namespace of its daemon, and one namespace has one daemon: workers of another are not ours.
+// A worker lives in the namespace of its daemon, and one namespace has one daemon: workers of
+// another are not ours.
 std::string network_namespace_of(const std::string& pid) {
   char name[64];
   const ssize_t size = ::readlink(fmt::format("/proc/{}/ns/net", pid).c_str(), name, sizeof name);
@@ -86,7 +89,7 @@ struct ChildPlan {
   const char* program;
   const char* id;
   std::array<int, control::kInheritedEnd> source;  // by target number; below kControl unused
-  int go;            // readable once the parent has put us into the cgroup
+  int go;  // readable once the parent has put us into the cgroup
   unsigned uid;
   rlim_t log_bytes;
   rlim_t open_files;
@@ -137,7 +140,8 @@ void limit(int which, rlim_t value) {
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) die("worker: no_new_privs");
   const char* const arguments[] = {"sandbox-firewall", plan.id, nullptr};
   const char* const environment[] = {nullptr};
-  ::execve(plan.program, const_cast<char* const*>(arguments), const_cast<char* const*>(environment));
+  ::execve(plan.program, const_cast<char* const*>(arguments),
+           const_cast<char* const*>(environment));
   die("worker: exec");
 }
 
@@ -145,8 +149,8 @@ void limit(int which, rlim_t value) {
 
 class WorkerProcess : public Worker, public std::enable_shared_from_this<WorkerProcess> {
  public:
-  WorkerProcess(Loop& loop, ProcessId process, Fd pidfd, bool child) : loop_(loop), process_(process),
-                                                                     pidfd_(std::move(pidfd)), child_(child) {}
+  WorkerProcess(Loop& loop, ProcessId process, Fd pidfd, bool child)
+      : loop_(loop), process_(process), pidfd_(std::move(pidfd)), child_(child) {}
   ~WorkerProcess() override {
     if (channel_) channel_->close();
   }
@@ -154,30 +158,37 @@ class WorkerProcess : public Worker, public std::enable_shared_from_this<WorkerP
   void start(Fd socket, WorkerEvents events) {
     channel_ = std::make_shared<WorkerChannel>(
         loop_, std::move(socket),
-        WorkerChannel::Events{.event = [log_full = events.log_full](const json::object& event) {
-                                const json::value* name = event.if_contains("event");
-                                if (log_full && name->is_string() && name->get_string() == "log_full") log_full();
-                              },
-                              // A worker that hung up is of no use to us, and its sandbox not to be left to it.
-                              .closed = [weak = weak_from_this()] {
-                                if (auto self = weak.lock()) self->kill();
-                              }});
+        WorkerChannel::Events{
+            .event =
+                [log_full = events.log_full](const json::object& event) {
+                  const json::value* name = event.if_contains("event");
+                  if (log_full && name->is_string() && name->get_string() == "log_full") log_full();
+                },
+            // A worker that hung up is of no use to us, and its sandbox not to be left to it.
+            .closed =
+                [weak = weak_from_this()] {
+                  if (auto self = weak.lock()) self->kill();
+                }});
     channel_->start();
-    watch_ = loop_.on_readable(pidfd_.get(), [weak = weak_from_this(), exited = std::move(events.exited)] {
-      auto self = weak.lock();
-      if (!self) return;
-      self->watch_.reset();
-      self->reap();
-      self->channel_->close();
-      exited();
-    });
+    watch_ = loop_.on_readable(pidfd_.get(),
+                               [weak = weak_from_this(), exited = std::move(events.exited)] {
+                                 auto self = weak.lock();
+                                 if (!self) return;
+                                 self->watch_.reset();
+                                 self->reap();
+                                 self->channel_->close();
+                                 exited();
+                               });
   }
 
   ProcessId process() const override { return process_; }
-  void ask(json::object request, Fd passed, std::chrono::milliseconds deadline, Answer answer) override {
+  void ask(json::object request, Fd passed, std::chrono::milliseconds deadline,
+           Answer answer) override {
     channel_->ask(std::move(request), std::move(passed), deadline, std::move(answer));
   }
-  void kill() override { (void)::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0); }
+  void kill() override {
+    (void)::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
+  }
 
  private:
   void reap() {
@@ -200,7 +211,8 @@ class Launcher : public WorkerLauncher {
   Launcher(Loop& loop, WorkerProgram program) : loop_(loop), program_(std::move(program)) {}
   Result<std::shared_ptr<Worker>> launch(const WorkerSpec& spec, std::vector<Fd> sockets, Fd log,
                                          WorkerEvents events) override;
-  Result<std::shared_ptr<Worker>> adopt(const WorkerSpec& spec, ProcessId process, WorkerEvents events) override;
+  Result<std::shared_ptr<Worker>> adopt(const WorkerSpec& spec, ProcessId process,
+                                        WorkerEvents events) override;
   Result<> end(const WorkerSpec& spec) override;
   Result<> kill_strays(const std::set<unsigned>& keep_uids) override;
 
@@ -209,8 +221,8 @@ class Launcher : public WorkerLauncher {
   WorkerProgram program_;
 };
 
-Result<std::shared_ptr<Worker>> Launcher::launch(const WorkerSpec& spec, std::vector<Fd> sockets, Fd log,
-                                                 WorkerEvents events) {
+Result<std::shared_ptr<Worker>> Launcher::launch(const WorkerSpec& spec, std::vector<Fd> sockets,
+                                                 Fd log, WorkerEvents events) {
   if (sockets.size() != control::kInheritedEnd - control::kTcp4) {
     return fail(Code::internal, fmt::format("{} worker sockets instead of {}", sockets.size(),
                                             control::kInheritedEnd - control::kTcp4));
@@ -218,13 +230,14 @@ Result<std::shared_ptr<Worker>> Launcher::launch(const WorkerSpec& spec, std::ve
   auto listener = listen_on(spec.listen_path);
   if (!listener) return std::unexpected(listener.error());
   int pair[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return fail_errno("socketpair");
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+    return fail_errno("socketpair");
   Fd ours(pair[0]), theirs(pair[1]);
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0) return fail_errno("pipe");
   Fd wait_end(pipe[0]), go_end(pipe[1]);
-  auto cgroup = host::Cgroup::create(host::worker_cgroup_path(spec.id), {.memory_bytes = program_.memory_bytes,
-                                                                          .max_pids = 64});
+  auto cgroup = host::Cgroup::create(host::worker_cgroup_path(spec.id),
+                                     {.memory_bytes = program_.memory_bytes, .max_pids = 64});
   if (!cgroup) return context("worker cgroup", cgroup.error());
 
   ChildPlan plan{};
@@ -233,7 +246,8 @@ Result<std::shared_ptr<Worker>> Launcher::launch(const WorkerSpec& spec, std::ve
   plan.source[control::kControl] = theirs.get();
   plan.source[control::kListen] = listener->get();
   plan.source[control::kLog] = log.get();
-  for (std::size_t i = 0; i < sockets.size(); ++i) plan.source[control::kTcp4 + i] = sockets[i].get();
+  for (std::size_t i = 0; i < sockets.size(); ++i)
+    plan.source[control::kTcp4 + i] = sockets[i].get();
   plan.go = wait_end.get();
   plan.uid = spec.uid;
   // The worker says log_full at log_bytes; the hard limit only stops one that has gone mad.
@@ -247,7 +261,8 @@ Result<std::shared_ptr<Worker>> Launcher::launch(const WorkerSpec& spec, std::ve
     become_worker(plan);
   }
   const auto process = process_id_of(pid);
-  Result<Fd> pidfd = process ? open_process(*process) : fail(Code::internal, "the firewall worker ended at once");
+  Result<Fd> pidfd =
+      process ? open_process(*process) : fail(Code::internal, "the firewall worker ended at once");
   if (pidfd) {
     if (Result<> added = cgroup->add(pid); !added) pidfd = context("worker cgroup", added.error());
   }
@@ -255,14 +270,16 @@ Result<std::shared_ptr<Worker>> Launcher::launch(const WorkerSpec& spec, std::ve
     go_end.reset();  // the child sees the end and exits
     (void)::kill(pid, SIGKILL);
     (void)::waitpid(pid, nullptr, 0);
-    return std::unexpected(pidfd ? Error{Code::internal, "the firewall worker ended at once"} : pidfd.error());
+    return std::unexpected(pidfd ? Error{Code::internal, "the firewall worker ended at once"}
+                                 : pidfd.error());
   }
   auto worker = std::make_shared<WorkerProcess>(loop_, *process, *std::move(pidfd), true);
   worker->start(std::move(ours), std::move(events));
   return worker;
 }
 
-Result<std::shared_ptr<Worker>> Launcher::adopt(const WorkerSpec& spec, ProcessId process, WorkerEvents events) {
+Result<std::shared_ptr<Worker>> Launcher::adopt(const WorkerSpec& spec, ProcessId process,
+                                                WorkerEvents events) {
   auto pidfd = open_process(process);
   if (!pidfd) return context("worker", pidfd.error());
   const auto address = unix_address(spec.listen_path);
@@ -277,7 +294,8 @@ Result<std::shared_ptr<Worker>> Launcher::adopt(const WorkerSpec& spec, ProcessI
   return worker;
 }
 
-// Its cgroup knows it even when no pid was noted: the child waits to be put there before it does anything.
+// Its cgroup knows it even when no pid was noted: the child waits to be put there before it does
+// anything.
 Result<> Launcher::end(const WorkerSpec& spec) {
   if (Result<> done = host::Cgroup::open(host::worker_cgroup_path(spec.id)).destroy(); !done) {
     return context("worker cgroup", done.error());
@@ -286,8 +304,8 @@ Result<> Launcher::end(const WorkerSpec& spec) {
   return {};
 }
 
-// Whoever runs under a worker uid and is not kept: found by uid, because a daemon that was killed between fork and its
-// note in the store knows no pid.
+// Whoever runs under a worker uid and is not kept: found by uid, because a daemon that was killed
+// between fork and its note in the store knows no pid.
 Result<> Launcher::kill_strays(const std::set<unsigned>& keep_uids) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (true) {
@@ -312,7 +330,8 @@ Result<> Launcher::kill_strays(const std::set<unsigned>& keep_uids) {
     }
     ::closedir(proc);
     if (!found) return {};
-    if (std::chrono::steady_clock::now() > deadline) return fail(Code::timed_out, "stray firewall workers do not die");
+    if (std::chrono::steady_clock::now() > deadline)
+      return fail(Code::timed_out, "stray firewall workers do not die");
   }
 }
 

@@ -15,7 +15,8 @@ class PlainSealer : public Sealer {
   }
   Result<Secret> open(std::string_view sealed, std::string_view purpose) override {
     if (sealed.empty() || sealed.front() != kPlain) {
-      return fail(Code::internal, "the store's " + std::string(purpose) + " was sealed by a key this daemon does not have");
+      return fail(Code::internal, "the store's " + std::string(purpose) +
+                                      " was sealed by a key this daemon does not have");
     }
     return Secret(sealed.substr(1));
   }

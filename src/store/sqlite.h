@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The little of SQLite that the store uses: a connection, a prepared statement that binds and reads by type, and a
-// transaction that rolls back unless committed. Errors are values with SQLite's own sentence.
+// The little of SQLite that the store uses: a connection, a prepared statement that binds and reads
+// by type, and a transaction that rolls back unless committed. Errors are values with SQLite's own
+// sentence.
 #pragma once
 
 #include <sqlite3.h>
@@ -69,7 +70,8 @@ class Statement {
 
 class Transaction {
  public:
-  explicit Transaction(Database& database) : database_(database), begun_(database.run("BEGIN IMMEDIATE")) {}
+  explicit Transaction(Database& database)
+      : database_(database), begun_(database.run("BEGIN IMMEDIATE")) {}
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
   ~Transaction() {

@@ -6,7 +6,8 @@
 namespace sallyport::store {
 namespace {
 
-// What we wrote ourselves; a value that does not parse reads as empty rather than taking the record with it.
+// What we wrote ourselves; a value that does not parse reads as empty rather than taking the record
+// with it.
 json::value stored_json(const std::string& text) {
   auto value = parse_json(text, {.max_bytes = 64U << 20, .max_depth = 64});
   return value ? *std::move(value) : json::value(json::object());
@@ -40,7 +41,8 @@ SandboxRow read_sandbox(Statement& row) {
   record.image = row.text();
   record.region = row.text();
   record.network_id = row.maybe_text();
-  if (json::value extra = stored_json(row.text()); extra.is_object()) record.extra = std::move(extra.get_object());
+  if (json::value extra = stored_json(row.text()); extra.is_object())
+    record.extra = std::move(extra.get_object());
   record.created_at = row.number();
   record.updated_at = row.number();
   record.status_updated_at = row.number();
@@ -102,40 +104,69 @@ CommandRecord read_command(Statement& row) {
   return record;
 }
 
-Result<std::int64_t> insert_sandbox(Database& database, const SandboxRecord& record, const PolicyRecord& policy,
-                                    const std::string& sealed_policy, const std::string& sealed_environment) {
+Result<std::int64_t> insert_sandbox(Database& database, const SandboxRecord& record,
+                                    const PolicyRecord& policy, const std::string& sealed_policy,
+                                    const std::string& sealed_environment) {
   Statement insert(database,
-                   "INSERT INTO sandboxes (team, project, name, current_session, status, persistent, vcpus, memory_mb, "
-                   "timeout, image, region, network_id, extra, created_at, updated_at, status_updated_at, total_egress, "
-                   "total_ingress, total_duration, policy_version, policy_sealed, policy_response, environment_sealed) "
+                   "INSERT INTO sandboxes (team, project, name, current_session, status, "
+                   "persistent, vcpus, memory_mb, "
+                   "timeout, image, region, network_id, extra, created_at, updated_at, "
+                   "status_updated_at, total_egress, "
+                   "total_ingress, total_duration, policy_version, policy_sealed, policy_response, "
+                   "environment_sealed) "
                    "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
-  insert.bind(record.key.team).bind(record.key.project).bind(record.key.name).bind(record.current_session);
+  insert.bind(record.key.team)
+      .bind(record.key.project)
+      .bind(record.key.name)
+      .bind(record.current_session);
   insert.bind(record.status).bind(std::int64_t{record.persistent}).bind(std::int64_t{record.vcpus});
-  insert.bind(record.memory_mb).bind(record.timeout).bind(record.image).bind(record.region).bind(record.network_id);
+  insert.bind(record.memory_mb)
+      .bind(record.timeout)
+      .bind(record.image)
+      .bind(record.region)
+      .bind(record.network_id);
   insert.bind(json::serialize(record.extra)).bind(record.created_at).bind(record.updated_at);
   insert.bind(record.status_updated_at).bind(record.total_egress).bind(record.total_ingress);
-  insert.bind(record.total_duration).bind(static_cast<std::int64_t>(policy.version)).bind_blob(sealed_policy);
+  insert.bind(record.total_duration)
+      .bind(static_cast<std::int64_t>(policy.version))
+      .bind_blob(sealed_policy);
   insert.bind(json::serialize(policy.response)).bind_blob(sealed_environment);
   if (Result<> done = insert.run(); !done) return std::unexpected(done.error());
   const std::int64_t id = sqlite3_last_insert_rowid(database.handle());
   for (const auto& [key, value] : record.tags) {
     Statement tag(database, "INSERT INTO tags (sandbox, key, value) VALUES (?,?,?)");
-    if (Result<> done = tag.bind(id).bind(key).bind(value).run(); !done) return std::unexpected(done.error());
+    if (Result<> done = tag.bind(id).bind(key).bind(value).run(); !done)
+      return std::unexpected(done.error());
   }
   return id;
 }
 
 Result<> insert_session(Database& database, std::int64_t sandbox, const SessionRecord& record) {
   Statement insert(database,
-                   "INSERT INTO sessions (id, sandbox, status, vcpus, memory_mb, region, cwd, timeout, requested_at, "
-                   "created_at, updated_at, started_at, requested_stop_at, stopped_at, aborted_at, egress, ingress, failure, "
+                   "INSERT INTO sessions (id, sandbox, status, vcpus, memory_mb, region, cwd, "
+                   "timeout, requested_at, "
+                   "created_at, updated_at, started_at, requested_stop_at, stopped_at, aborted_at, "
+                   "egress, ingress, failure, "
                    "slot, image_dir, worker_pid, worker_start, init_pid, init_start, agent_socket) "
                    "VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
-  insert.bind(record.id).bind(sandbox).bind(record.status).bind(std::int64_t{record.vcpus}).bind(record.memory_mb);
-  insert.bind(record.region).bind(record.cwd).bind(record.timeout).bind(record.requested_at).bind(record.created_at);
-  insert.bind(record.updated_at).bind(record.started_at).bind(record.requested_stop_at).bind(record.stopped_at);
+  insert.bind(record.id)
+      .bind(sandbox)
+      .bind(record.status)
+      .bind(std::int64_t{record.vcpus})
+      .bind(record.memory_mb);
+  insert.bind(record.region)
+      .bind(record.cwd)
+      .bind(record.timeout)
+      .bind(record.requested_at)
+      .bind(record.created_at);
+  insert.bind(record.updated_at)
+      .bind(record.started_at)
+      .bind(record.requested_stop_at)
+      .bind(record.stopped_at);
   insert.bind(record.aborted_at).bind(record.egress).bind(record.ingress).bind(record.failure);
-  insert.bind(std::int64_t{record.slot}).bind(record.image_dir).bind(std::int64_t{record.worker_pid});
+  insert.bind(std::int64_t{record.slot})
+      .bind(record.image_dir)
+      .bind(std::int64_t{record.worker_pid});
   insert.bind(static_cast<std::int64_t>(record.worker_start)).bind(std::int64_t{record.init_pid});
   insert.bind(static_cast<std::int64_t>(record.init_start)).bind(record.agent_socket);
   return insert.run();

@@ -65,13 +65,17 @@ Result<> migrate(Database& database) {
   if (!stored) return std::unexpected(stored.error());
   const int version = *stored;
   if (version < 0 || version > schema_version()) {
-    return fail(Code::invalid, fmt::format("the store has schema version {}, this sandboxd knows {}: use the newer "
-                                           "sandboxd that wrote it", version, schema_version()));
+    return fail(
+        Code::invalid,
+        fmt::format("the store has schema version {}, this sandboxd knows {}: use the newer "
+                    "sandboxd that wrote it",
+                    version, schema_version()));
   }
   for (int from = version; from < schema_version(); ++from) {
     Transaction transaction(database);
     if (!transaction.begun()) return transaction.begun();
-    if (Result<> done = database.run(kMigrations[static_cast<std::size_t>(from)]); !done) return done;
+    if (Result<> done = database.run(kMigrations[static_cast<std::size_t>(from)]); !done)
+      return done;
     const std::string mark = fmt::format("PRAGMA user_version = {}", from + 1);
     if (Result<> done = database.run(mark.c_str()); !done) return done;
     if (Result<> done = transaction.commit(); !done) return done;

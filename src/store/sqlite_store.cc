@@ -23,7 +23,8 @@ std::string purpose(std::string_view what, const SandboxKey& key) {
   return fmt::format("{}/{}/{}/{}", what, key.team, key.project, key.name);
 }
 
-// A cursor is the sort value and row id of the last item: "<id>.<value>". Clients treat it as opaque.
+// A cursor is the sort value and row id of the last item: "<id>.<value>". Clients treat it as
+// opaque.
 struct Cursor {
   std::int64_t id = 0;
   std::string value;
@@ -40,10 +41,11 @@ Result<Cursor> parse_cursor(std::string_view text) {
 
 class SqliteStore : public Store {
  public:
-  SqliteStore(Database database, Sealer& sealer) : database_(std::move(database)), sealer_(sealer) {}
+  SqliteStore(Database database, Sealer& sealer)
+      : database_(std::move(database)), sealer_(sealer) {}
 
-  Result<> add_sandbox(const SandboxRecord& sandbox, const SessionRecord& session, const PolicyRecord& policy,
-                       const Secret& environment) override;
+  Result<> add_sandbox(const SandboxRecord& sandbox, const SessionRecord& session,
+                       const PolicyRecord& policy, const Secret& environment) override;
   Result<SandboxRecord> sandbox(const SandboxKey& key) override;
   Result<SandboxRecord> find_sandbox(const SandboxKey& key) override;
   Result<PageOf<SandboxRecord>> sandboxes(const SandboxFilter& filter, const Page& page) override;
@@ -69,8 +71,8 @@ std::unexpected<Error> no_sandbox(const SandboxKey& key) {
   return fail(Code::not_found, fmt::format("sandbox '{}' not found", key.name));
 }
 
-Result<> SqliteStore::add_sandbox(const SandboxRecord& sandbox, const SessionRecord& session, const PolicyRecord& policy,
-                                  const Secret& environment) {
+Result<> SqliteStore::add_sandbox(const SandboxRecord& sandbox, const SessionRecord& session,
+                                  const PolicyRecord& policy, const Secret& environment) {
   const auto sealed_policy = sealer_.seal(policy.request, purpose("policy", sandbox.key));
   if (!sealed_policy) return std::unexpected(sealed_policy.error());
   const auto sealed_environment = sealer_.seal(environment, purpose("environment", sandbox.key));
@@ -86,8 +88,10 @@ Result<> SqliteStore::add_sandbox(const SandboxRecord& sandbox, const SessionRec
 
 Result<SandboxRecord> SqliteStore::sandbox(const SandboxKey& key) {
   const std::lock_guard lock(mutex_);
-  Statement select(database_, fmt::format("SELECT {} FROM sandboxes s WHERE team = ? AND project = ? AND name = ?",
-                                          kSandboxColumns));
+  Statement select(
+      database_,
+      fmt::format("SELECT {} FROM sandboxes s WHERE team = ? AND project = ? AND name = ?",
+                  kSandboxColumns));
   const auto row = select.bind(key.team).bind(key.project).bind(key.name).step();
   if (!row) return std::unexpected(row.error());
   if (!*row) return no_sandbox(key);
@@ -97,18 +101,23 @@ Result<SandboxRecord> SqliteStore::sandbox(const SandboxKey& key) {
 Result<SandboxRecord> SqliteStore::find_sandbox(const SandboxKey& key) {
   if (!key.team.empty()) return sandbox(key);
   const std::lock_guard lock(mutex_);
-  Statement select(database_, fmt::format("SELECT {} FROM sandboxes s WHERE project = ? AND name = ? ORDER BY id LIMIT 1",
-                                          kSandboxColumns));
+  Statement select(
+      database_,
+      fmt::format("SELECT {} FROM sandboxes s WHERE project = ? AND name = ? ORDER BY id LIMIT 1",
+                  kSandboxColumns));
   const auto row = select.bind(key.project).bind(key.name).step();
   if (!row) return std::unexpected(row.error());
   if (!*row) return no_sandbox(key);
   return read_sandbox(select).record;
 }
 
-Result<PageOf<SandboxRecord>> SqliteStore::sandboxes(const SandboxFilter& filter, const Page& page) {
+Result<PageOf<SandboxRecord>> SqliteStore::sandboxes(const SandboxFilter& filter,
+                                                     const Page& page) {
   const bool by_name = filter.sort == SandboxFilter::Sort::name;
-  const char* const column =
-      by_name ? "s.name" : filter.sort == SandboxFilter::Sort::created_at ? "s.created_at" : "s.status_updated_at";
+  const char* const column = by_name ? "s.name"
+                             : filter.sort == SandboxFilter::Sort::created_at
+                                 ? "s.created_at"
+                                 : "s.status_updated_at";
   const std::size_t limit = std::min(page.limit, kMaxPage);
   std::optional<Cursor> cursor;
   if (!page.cursor.empty()) {
@@ -121,9 +130,11 @@ Result<PageOf<SandboxRecord>> SqliteStore::sandboxes(const SandboxFilter& filter
   if (filter.project) sql += " AND s.project = ?";
   if (filter.status) sql += " AND s.status = ?";
   if (filter.name_prefix) sql += " AND substr(s.name, 1, length(?)) = ?";
-  if (filter.tag) sql += " AND EXISTS (SELECT 1 FROM tags WHERE sandbox = s.id AND key = ? AND value = ?)";
-  if (cursor) sql += fmt::format(" AND ({}, s.id) {} ({}, ?)", column, page.descending ? "<" : ">",
-                                 by_name ? "?" : "CAST(? AS INTEGER)");
+  if (filter.tag)
+    sql += " AND EXISTS (SELECT 1 FROM tags WHERE sandbox = s.id AND key = ? AND value = ?)";
+  if (cursor)
+    sql += fmt::format(" AND ({}, s.id) {} ({}, ?)", column, page.descending ? "<" : ">",
+                       by_name ? "?" : "CAST(? AS INTEGER)");
   const char* const direction = page.descending ? "DESC" : "ASC";
   sql += fmt::format(" ORDER BY {} {}, s.id {} LIMIT {}", column, direction, direction, limit + 1);
 
@@ -155,7 +166,8 @@ Result<PageOf<SandboxRecord>> SqliteStore::sandboxes(const SandboxFilter& filter
 Result<> SqliteStore::remove_sandbox(const SandboxKey& key) {
   const std::lock_guard lock(mutex_);
   Statement remove(database_, "DELETE FROM sandboxes WHERE team = ? AND project = ? AND name = ?");
-  if (Result<> done = remove.bind(key.team).bind(key.project).bind(key.name).run(); !done) return done;
+  if (Result<> done = remove.bind(key.team).bind(key.project).bind(key.name).run(); !done)
+    return done;
   if (database_.changes() == 0) return no_sandbox(key);
   return {};
 }
@@ -164,7 +176,9 @@ Result<Secret> SqliteStore::environment(const SandboxKey& key) {
   std::string sealed;
   {
     const std::lock_guard lock(mutex_);
-    Statement select(database_, "SELECT environment_sealed FROM sandboxes WHERE team = ? AND project = ? AND name = ?");
+    Statement select(
+        database_,
+        "SELECT environment_sealed FROM sandboxes WHERE team = ? AND project = ? AND name = ?");
     const auto row = select.bind(key.team).bind(key.project).bind(key.name).step();
     if (!row) return std::unexpected(row.error());
     if (!*row) return no_sandbox(key);
@@ -175,8 +189,10 @@ Result<Secret> SqliteStore::environment(const SandboxKey& key) {
 
 Result<SessionRecord> SqliteStore::session(std::string_view id) {
   const std::lock_guard lock(mutex_);
-  Statement select(database_, fmt::format("SELECT {} FROM sessions t JOIN sandboxes s ON s.id = t.sandbox WHERE t.id = ?",
-                                          kSessionColumns));
+  Statement select(
+      database_,
+      fmt::format("SELECT {} FROM sessions t JOIN sandboxes s ON s.id = t.sandbox WHERE t.id = ?",
+                  kSessionColumns));
   const auto row = select.bind(id).step();
   if (!row) return std::unexpected(row.error());
   if (!*row) return fail(Code::not_found, fmt::format("session '{}' not found", id));
@@ -191,7 +207,8 @@ Result<PageOf<SessionRecord>> SqliteStore::sessions(const SessionFilter& filter,
     if (!parsed) return std::unexpected(parsed.error());
     after = parsed->id;
   }
-  std::string sql = fmt::format("SELECT {} FROM sessions t JOIN sandboxes s ON s.id = t.sandbox WHERE 1", kSessionColumns);
+  std::string sql = fmt::format(
+      "SELECT {} FROM sessions t JOIN sandboxes s ON s.id = t.sandbox WHERE 1", kSessionColumns);
   if (filter.team) sql += " AND s.team = ?";
   if (filter.project) sql += " AND s.project = ?";
   if (filter.name) sql += " AND s.name = ?";
@@ -223,9 +240,11 @@ Result<PageOf<SessionRecord>> SqliteStore::sessions(const SessionFilter& filter,
 
 Result<std::vector<SessionRecord>> SqliteStore::live_sessions() {
   const std::lock_guard lock(mutex_);
-  Statement select(database_, fmt::format("SELECT {} FROM sessions t JOIN sandboxes s ON s.id = t.sandbox "
-                                          "WHERE t.status NOT IN ('stopped', 'failed', 'aborted') ORDER BY t.seq",
-                                          kSessionColumns));
+  Statement select(
+      database_,
+      fmt::format("SELECT {} FROM sessions t JOIN sandboxes s ON s.id = t.sandbox "
+                  "WHERE t.status NOT IN ('stopped', 'failed', 'aborted') ORDER BY t.seq",
+                  kSessionColumns));
   std::vector<SessionRecord> out;
   while (true) {
     const auto row = select.step();
@@ -240,27 +259,45 @@ Result<> SqliteStore::update_session(const SessionRecord& session) {
   Transaction transaction(database_);
   if (!transaction.begun()) return transaction.begun();
   Statement update(database_,
-                   "UPDATE sessions SET status=?, timeout=?, updated_at=?, started_at=?, requested_stop_at=?, stopped_at=?, "
-                   "aborted_at=?, egress=?, ingress=?, failure=?, cwd=?, slot=?, image_dir=?, worker_pid=?, worker_start=?, "
+                   "UPDATE sessions SET status=?, timeout=?, updated_at=?, started_at=?, "
+                   "requested_stop_at=?, stopped_at=?, "
+                   "aborted_at=?, egress=?, ingress=?, failure=?, cwd=?, slot=?, image_dir=?, "
+                   "worker_pid=?, worker_start=?, "
                    "init_pid=?, init_start=?, agent_socket=? WHERE id = ?");
-  update.bind(session.status).bind(session.timeout).bind(session.updated_at).bind(session.started_at);
+  update.bind(session.status)
+      .bind(session.timeout)
+      .bind(session.updated_at)
+      .bind(session.started_at);
   update.bind(session.requested_stop_at).bind(session.stopped_at).bind(session.aborted_at);
   update.bind(session.egress).bind(session.ingress).bind(session.failure).bind(session.cwd);
-  update.bind(std::int64_t{session.slot}).bind(session.image_dir).bind(std::int64_t{session.worker_pid});
+  update.bind(std::int64_t{session.slot})
+      .bind(session.image_dir)
+      .bind(std::int64_t{session.worker_pid});
   update.bind(static_cast<std::int64_t>(session.worker_start)).bind(std::int64_t{session.init_pid});
-  update.bind(static_cast<std::int64_t>(session.init_start)).bind(session.agent_socket).bind(session.id);
+  update.bind(static_cast<std::int64_t>(session.init_start))
+      .bind(session.agent_socket)
+      .bind(session.id);
   if (Result<> done = update.run(); !done) return done;
-  if (database_.changes() == 0) return fail(Code::not_found, fmt::format("session '{}' not found", session.id));
-  // The totals are sums over the sessions rather than running counts: writing the same session twice changes nothing.
-  Statement carry(database_,
-                  "UPDATE sandboxes SET status_updated_at = CASE WHEN status = ? THEN status_updated_at ELSE ? END, "
-                  "status = ?, updated_at = ?, "
-                  "total_egress = (SELECT sum(egress) FROM sessions WHERE sandbox = sandboxes.id), "
-                  "total_ingress = (SELECT sum(ingress) FROM sessions WHERE sandbox = sandboxes.id), "
-                  "total_duration = (SELECT coalesce(sum(stopped_at - started_at), 0) FROM sessions "
-                  "                  WHERE sandbox = sandboxes.id AND stopped_at IS NOT NULL AND started_at IS NOT NULL) "
-                  "WHERE current_session = ?");
-  carry.bind(session.status).bind(session.updated_at).bind(session.status).bind(session.updated_at).bind(session.id);
+  if (database_.changes() == 0)
+    return fail(Code::not_found, fmt::format("session '{}' not found", session.id));
+  // The totals are sums over the sessions rather than running counts: writing the same session
+  // twice changes nothing.
+  Statement carry(
+      database_,
+      "UPDATE sandboxes SET status_updated_at = CASE WHEN status = ? THEN status_updated_at ELSE ? "
+      "END, "
+      "status = ?, updated_at = ?, "
+      "total_egress = (SELECT sum(egress) FROM sessions WHERE sandbox = sandboxes.id), "
+      "total_ingress = (SELECT sum(ingress) FROM sessions WHERE sandbox = sandboxes.id), "
+      "total_duration = (SELECT coalesce(sum(stopped_at - started_at), 0) FROM sessions "
+      "                  WHERE sandbox = sandboxes.id AND stopped_at IS NOT NULL AND started_at IS "
+      "NOT NULL) "
+      "WHERE current_session = ?");
+  carry.bind(session.status)
+      .bind(session.updated_at)
+      .bind(session.status)
+      .bind(session.updated_at)
+      .bind(session.id);
   if (Result<> done = carry.run(); !done) return done;
   return transaction.commit();
 }
@@ -270,8 +307,9 @@ Result<PolicyRecord> SqliteStore::policy(const SandboxKey& key) {
   std::string sealed;
   {
     const std::lock_guard lock(mutex_);
-    Statement select(database_, "SELECT policy_version, policy_sealed, policy_response FROM sandboxes "
-                                "WHERE team = ? AND project = ? AND name = ?");
+    Statement select(database_,
+                     "SELECT policy_version, policy_sealed, policy_response FROM sandboxes "
+                     "WHERE team = ? AND project = ? AND name = ?");
     const auto row = select.bind(key.team).bind(key.project).bind(key.name).step();
     if (!row) return std::unexpected(row.error());
     if (!*row) return no_sandbox(key);
@@ -291,14 +329,22 @@ Result<> SqliteStore::set_policy(const SandboxKey& key, const PolicyRecord& poli
   const auto sealed = sealer_.seal(policy.request, purpose("policy", key));
   if (!sealed) return std::unexpected(sealed.error());
   const std::lock_guard lock(mutex_);
-  Statement update(database_, "UPDATE sandboxes SET policy_version = ?, policy_sealed = ?, policy_response = ? "
-                              "WHERE team = ? AND project = ? AND name = ? AND policy_version < ?");
-  update.bind(static_cast<std::int64_t>(policy.version)).bind_blob(*sealed).bind(json::serialize(policy.response));
-  update.bind(key.team).bind(key.project).bind(key.name).bind(static_cast<std::int64_t>(policy.version));
+  Statement update(
+      database_,
+      "UPDATE sandboxes SET policy_version = ?, policy_sealed = ?, policy_response = ? "
+      "WHERE team = ? AND project = ? AND name = ? AND policy_version < ?");
+  update.bind(static_cast<std::int64_t>(policy.version))
+      .bind_blob(*sealed)
+      .bind(json::serialize(policy.response));
+  update.bind(key.team)
+      .bind(key.project)
+      .bind(key.name)
+      .bind(static_cast<std::int64_t>(policy.version));
   if (Result<> done = update.run(); !done) return done;
   if (database_.changes() == 0) {
-    return fail(Code::conflict, fmt::format("policy version {} of '{}' is not newer than what is stored", policy.version,
-                                            key.name));
+    return fail(Code::conflict,
+                fmt::format("policy version {} of '{}' is not newer than what is stored",
+                            policy.version, key.name));
   }
   return {};
 }
@@ -308,18 +354,26 @@ Result<> SqliteStore::put_command(const CommandRecord& command) {
   std::optional<std::int64_t> code;
   if (command.exit_code) code = *command.exit_code;
   const std::lock_guard lock(mutex_);
-  Statement insert(database_, "INSERT INTO commands (id, session, name, args, cwd, started_at, exit_code, duration) "
-                              "VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET exit_code = excluded.exit_code, "
-                              "duration = excluded.duration");
-  insert.bind(command.id).bind(command.session).bind(command.name).bind(json::serialize(args)).bind(command.cwd);
+  Statement insert(
+      database_,
+      "INSERT INTO commands (id, session, name, args, cwd, started_at, exit_code, duration) "
+      "VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET exit_code = excluded.exit_code, "
+      "duration = excluded.duration");
+  insert.bind(command.id)
+      .bind(command.session)
+      .bind(command.name)
+      .bind(json::serialize(args))
+      .bind(command.cwd);
   return insert.bind(command.started_at).bind(code).bind(command.duration).run();
 }
 
-constexpr const char* kCommandColumns = "id, session, name, args, cwd, started_at, exit_code, duration";
+constexpr const char* kCommandColumns =
+    "id, session, name, args, cwd, started_at, exit_code, duration";
 
 Result<CommandRecord> SqliteStore::command(std::string_view session, std::string_view id) {
   const std::lock_guard lock(mutex_);
-  Statement select(database_, fmt::format("SELECT {} FROM commands WHERE session = ? AND id = ?", kCommandColumns));
+  Statement select(database_, fmt::format("SELECT {} FROM commands WHERE session = ? AND id = ?",
+                                          kCommandColumns));
   const auto row = select.bind(session).bind(id).step();
   if (!row) return std::unexpected(row.error());
   if (!*row) return fail(Code::not_found, fmt::format("command '{}' not found", id));
@@ -328,7 +382,8 @@ Result<CommandRecord> SqliteStore::command(std::string_view session, std::string
 
 Result<std::vector<CommandRecord>> SqliteStore::commands(std::string_view session) {
   const std::lock_guard lock(mutex_);
-  Statement select(database_, fmt::format("SELECT {} FROM commands WHERE session = ? ORDER BY seq", kCommandColumns));
+  Statement select(database_, fmt::format("SELECT {} FROM commands WHERE session = ? ORDER BY seq",
+                                          kCommandColumns));
   select.bind(session);
   std::vector<CommandRecord> out;
   while (true) {
@@ -342,14 +397,18 @@ Result<std::vector<CommandRecord>> SqliteStore::commands(std::string_view sessio
 }  // namespace
 
 Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path, Sealer& sealer) {
-  // SQLite gives its side files the mode of the main one, so making that first keeps all three to root.
-  if (path != ":memory:" && !Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600))) {
+  // SQLite gives its side files the mode of the main one, so making that first keeps all three to
+  // root.
+  if (path != ":memory:" &&
+      !Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600))) {
     return fail_errno("open " + path);
   }
   auto database = Database::open(path);
   if (!database) return std::unexpected(database.error());
-  if (Result<> done = database->run("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; "
-                                    "PRAGMA secure_delete = ON; PRAGMA trusted_schema = OFF"); !done) {
+  if (Result<> done = database->run(
+          "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; "
+          "PRAGMA secure_delete = ON; PRAGMA trusted_schema = OFF");
+      !done) {
     return std::unexpected(done.error());
   }
   if (Result<> done = migrate(*database); !done) return std::unexpected(done.error());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the control plane remembers: sandboxes, their sessions, commands and policies. An interface small enough for etcd
-// to stand behind it later; sqlite_store.h is the one that exists. Every call is one transaction and may come from
-// any thread. Policies and environments may hold secrets, so they pass as Secret and are sealed before they touch
-// the disk (sealer.h).
+// What the control plane remembers: sandboxes, their sessions, commands and policies. An interface
+// small enough for etcd to stand behind it later; sqlite_store.h is the one that exists. Every call
+// is one transaction and may come from any thread. Policies and environments may hold secrets, so
+// they pass as Secret and are sealed before they touch the disk (sealer.h).
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,8 @@ struct SandboxRecord {
   std::int64_t total_egress = 0, total_ingress = 0, total_duration = 0;
 };
 
-// One run of a sandbox. The last group is what a restarted daemon needs to find it again; it never leaves the node.
+// One run of a sandbox. The last group is what a restarted daemon needs to find it again; it never
+// leaves the node.
 struct SessionRecord {
   std::string id;
   SandboxKey sandbox;
@@ -81,8 +82,8 @@ struct CommandRecord {
   std::optional<Millis> duration;
 };
 
-// The policy of a named sandbox; versions only grow. `request` is policy::render_request, `response` the redacted
-// form that may be shown.
+// The policy of a named sandbox; versions only grow. `request` is policy::render_request,
+// `response` the redacted form that may be shown.
 struct PolicyRecord {
   std::uint64_t version = 0;
   Secret request;
@@ -112,19 +113,24 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  // Adds both at once, with the sandbox's first policy and environment. Code::conflict if the name is taken.
-  [[nodiscard]] virtual Result<> add_sandbox(const SandboxRecord& sandbox, const SessionRecord& session,
-                                             const PolicyRecord& policy, const Secret& environment) = 0;
+  // Adds both at once, with the sandbox's first policy and environment. Code::conflict if the name
+  // is taken.
+  [[nodiscard]] virtual Result<> add_sandbox(const SandboxRecord& sandbox,
+                                             const SessionRecord& session,
+                                             const PolicyRecord& policy,
+                                             const Secret& environment) = 0;
   [[nodiscard]] virtual Result<SandboxRecord> sandbox(const SandboxKey& key) = 0;
   // Looks in every team when `key.team` is empty.
   [[nodiscard]] virtual Result<SandboxRecord> find_sandbox(const SandboxKey& key) = 0;
-  [[nodiscard]] virtual Result<PageOf<SandboxRecord>> sandboxes(const SandboxFilter& filter, const Page& page) = 0;
+  [[nodiscard]] virtual Result<PageOf<SandboxRecord>> sandboxes(const SandboxFilter& filter,
+                                                                const Page& page) = 0;
   // With its sessions, commands, policy and environment.
   [[nodiscard]] virtual Result<> remove_sandbox(const SandboxKey& key) = 0;
   [[nodiscard]] virtual Result<Secret> environment(const SandboxKey& key) = 0;
 
   [[nodiscard]] virtual Result<SessionRecord> session(std::string_view id) = 0;
-  [[nodiscard]] virtual Result<PageOf<SessionRecord>> sessions(const SessionFilter& filter, const Page& page) = 0;
+  [[nodiscard]] virtual Result<PageOf<SessionRecord>> sessions(const SessionFilter& filter,
+                                                               const Page& page) = 0;
   // Every session that may still have something in the kernel.
   [[nodiscard]] virtual Result<std::vector<SessionRecord>> live_sessions() = 0;
   // Writes the session and carries its status over to the sandbox.
@@ -135,7 +141,8 @@ class Store {
   [[nodiscard]] virtual Result<> set_policy(const SandboxKey& key, const PolicyRecord& policy) = 0;
 
   [[nodiscard]] virtual Result<> put_command(const CommandRecord& command) = 0;
-  [[nodiscard]] virtual Result<CommandRecord> command(std::string_view session, std::string_view id) = 0;
+  [[nodiscard]] virtual Result<CommandRecord> command(std::string_view session,
+                                                      std::string_view id) = 0;
   [[nodiscard]] virtual Result<std::vector<CommandRecord>> commands(std::string_view session) = 0;
 };
 

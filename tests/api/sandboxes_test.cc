@@ -12,7 +12,8 @@ namespace {
 class SandboxesApi : public test::ApiTest {};
 
 TEST_F(SandboxesApi, create_answers_what_every_client_needs) {
-  const auto answer = create(R"({"projectId":"p","name":"web","ports":[],"timeout":60000,"env":{},"persistent":true,
+  const auto answer =
+      create(R"({"projectId":"p","name":"web","ports":[],"timeout":60000,"env":{},"persistent":true,
       "networkPolicy":{"mode":"allow-all"},"__interactive":true,"__unknown":1,"resources":{"vcpus":4,"memory":8192}})");
   ASSERT_EQ(answer.status, 200) << answer.body;
   EXPECT_EQ(answer.header("Content-Type"), "application/json");
@@ -66,7 +67,8 @@ TEST_F(SandboxesApi, mistakes_are_refused_by_name) {
       {R"({"snapshotExpiration":5})", "$.snapshotExpiration"},
       {R"({"keepLastSnapshots":{"count":11}})", "$.keepLastSnapshots.count"},
       {R"({"keepLastSnapshots":{}})", "$.keepLastSnapshots.count: is required"},
-      {R"({"failoverRegions":["iad1"]})", "failoverRegions must not include the sandbox region: iad1"},
+      {R"({"failoverRegions":["iad1"]})",
+       "failoverRegions must not include the sandbox region: iad1"},
       {R"({"ports":[3000]})", "$.ports"},
       {R"({"source":{"type":"git","url":"https://x/y"}})", "$.source"},
       {R"({"mounts":{"/d":{"drive":"d"}}})", "$.mounts"},
@@ -84,7 +86,8 @@ TEST_F(SandboxesApi, mistakes_are_refused_by_name) {
     const auto answer = create(body);
     EXPECT_EQ(answer.status, 400) << body << answer.body;
     EXPECT_EQ(answer.error_code(), "bad_request") << body;
-    EXPECT_NE(answer.error_message().find(expected), std::string::npos) << body << " -> " << answer.error_message();
+    EXPECT_NE(answer.error_message().find(expected), std::string::npos)
+        << body << " -> " << answer.error_message();
   }
   EXPECT_TRUE(node.kernel.everything().empty());
   EXPECT_TRUE(call("GET", "/v2/sandboxes").json().at("sandboxes").as_array().empty());
@@ -95,7 +98,9 @@ TEST_F(SandboxesApi, a_policy_with_rules_is_refused_with_its_place) {
   const auto answer = create(R"({"name":"web","networkPolicy":{"allow":{"b.example.com":[],
       "a.example.com":[{"transform":[{"headers":{"authorization":"secret-value"}}]}]}}})");
   EXPECT_EQ(answer.status, 400);
-  EXPECT_NE(answer.error_message().find(R"($.networkPolicy.allow["a.example.com"])"), std::string::npos) << answer.error_message();
+  EXPECT_NE(answer.error_message().find(R"($.networkPolicy.allow["a.example.com"])"),
+            std::string::npos)
+      << answer.error_message();
   EXPECT_EQ(answer.body.find("secret-value"), std::string::npos);
 }
 
@@ -104,15 +109,18 @@ TEST_F(SandboxesApi, a_taken_name_is_refused_in_the_known_words) {
   const auto again = create(R"({"projectId":"p","name":"web"})");
   EXPECT_EQ(again.status, 400);
   EXPECT_EQ(again.error_code(), "bad_request");
-  EXPECT_EQ(again.error_message(), "A sandbox with the name 'web' already exists for this project.");
+  EXPECT_EQ(again.error_message(),
+            "A sandbox with the name 'web' already exists for this project.");
   EXPECT_EQ(create(R"({"projectId":"other","name":"web"})").status, 200);
 }
 
 TEST_F(SandboxesApi, both_prefixes_and_all_create_versions_serve) {
-  EXPECT_EQ(call("POST", "/api/v2/sandboxes?teamId=t", R"({"projectId":"p","name":"a"})").status, 200);
+  EXPECT_EQ(call("POST", "/api/v2/sandboxes?teamId=t", R"({"projectId":"p","name":"a"})").status,
+            200);
   EXPECT_EQ(call("POST", "/v4/sandboxes", R"({"projectId":"p","name":"b"})").status, 200);
   EXPECT_EQ(call("GET", "/api/v2/sandboxes/a?teamId=t&projectId=p&resume=false").status, 200);
-  EXPECT_EQ(call("GET", "/v2/sandboxes/%61?projectId=p").status, 200) << "names arrive percent-encoded";
+  EXPECT_EQ(call("GET", "/v2/sandboxes/%61?projectId=p").status, 200)
+      << "names arrive percent-encoded";
 }
 
 TEST_F(SandboxesApi, unknown_things_are_not_found) {
@@ -134,7 +142,12 @@ TEST_F(SandboxesApi, a_stopped_sandbox_is_reported_and_cannot_resume_yet) {
   EXPECT_TRUE(stopped.json().at("session").as_object().contains("networkTransfer"));
   EXPECT_EQ(stopped.json().at("sandbox").at("status").as_string(), "stopped");
   EXPECT_EQ(call("POST", at(id, "/stop"), "{}").status, 200) << "again is fine";
-  EXPECT_EQ(call("GET", "/v2/sandboxes/web?projectId=p&resume=false").json().at("session").at("status").as_string(), "stopped");
+  EXPECT_EQ(call("GET", "/v2/sandboxes/web?projectId=p&resume=false")
+                .json()
+                .at("session")
+                .at("status")
+                .as_string(),
+            "stopped");
   const auto resumed = call("GET", "/v2/sandboxes/web?projectId=p&resume=true");
   EXPECT_EQ(resumed.status, 410);
   EXPECT_EQ(resumed.error_code(), "snapshot_not_found");
@@ -144,7 +157,9 @@ TEST_F(SandboxesApi, session_calls_on_a_stopped_one_say_so) {
   const std::string id = session();
   call("POST", at(id, "/stop"));
   for (const auto& [path, body] : std::vector<std::pair<std::string, std::string>>{
-           {"/cmd", R"({"command":"echo"})"}, {"/network-policy", R"({"mode":"deny-all"})"}, {"/extend-timeout", R"({"duration":1000})"}}) {
+           {"/cmd", R"({"command":"echo"})"},
+           {"/network-policy", R"({"mode":"deny-all"})"},
+           {"/extend-timeout", R"({"duration":1000})"}}) {
     const auto answer = call("POST", at(id, path), body);
     EXPECT_EQ(answer.status, 410) << path;
     EXPECT_EQ(answer.error_code(), "sandbox_stopped") << path;
@@ -162,59 +177,89 @@ TEST_F(SandboxesApi, delete_answers_the_last_state_and_forgets) {
 
 TEST_F(SandboxesApi, extending_is_exact_and_limited) {
   const std::string id = session();
-  EXPECT_EQ(call("POST", at(id, "/extend-timeout"), R"({"duration":1500})").json().at("session").at("timeout").as_int64(), 301'500);
+  EXPECT_EQ(call("POST", at(id, "/extend-timeout"), R"({"duration":1500})")
+                .json()
+                .at("session")
+                .at("timeout")
+                .as_int64(),
+            301'500);
   const auto beyond = call("POST", at(id, "/extend-timeout"), R"({"duration":432000000})");
   EXPECT_EQ(beyond.status, 400);
   EXPECT_EQ(beyond.error_code(), "sandbox_timeout_invalid");
-  EXPECT_EQ(call("POST", at(id, "/extend-timeout"), "{}").error_message(), "$.duration: is required");
+  EXPECT_EQ(call("POST", at(id, "/extend-timeout"), "{}").error_message(),
+            "$.duration: is required");
 }
 
 TEST_F(SandboxesApi, lists_page_through_everything_newest_first) {
-  for (int i = 0; i < 5; ++i) session("box" + std::to_string(i), R"(,"tags":{"parity":")" + std::string(i % 2 ? "odd" : "even") + "\"}");
+  for (int i = 0; i < 5; ++i)
+    session("box" + std::to_string(i),
+            R"(,"tags":{"parity":")" + std::string(i % 2 ? "odd" : "even") + "\"}");
   std::vector<std::string> names;
   std::string cursor;
   do {
-    const auto page = call("GET", "/v2/sandboxes?project=p&limit=2" + (cursor.empty() ? "" : "&cursor=" + cursor)).json();
-    EXPECT_EQ(page.at("pagination").at("count").as_int64(), static_cast<std::int64_t>(page.at("sandboxes").as_array().size()));
-    for (const auto& each : page.at("sandboxes").as_array()) names.emplace_back(each.at("name").as_string());
+    const auto page =
+        call("GET", "/v2/sandboxes?project=p&limit=2" + (cursor.empty() ? "" : "&cursor=" + cursor))
+            .json();
+    EXPECT_EQ(page.at("pagination").at("count").as_int64(),
+              static_cast<std::int64_t>(page.at("sandboxes").as_array().size()));
+    for (const auto& each : page.at("sandboxes").as_array())
+      names.emplace_back(each.at("name").as_string());
     const json::value& next = page.at("pagination").at("next");
     cursor = next.is_null() ? "" : std::string(next.as_string());
   } while (!cursor.empty());
   EXPECT_EQ(names, (std::vector<std::string>{"box4", "box3", "box2", "box1", "box0"}));
-  const auto count = [&](const std::string& query) { return call("GET", "/v2/sandboxes?" + query).json().at("sandboxes").as_array().size(); };
+  const auto count = [&](const std::string& query) {
+    return call("GET", "/v2/sandboxes?" + query).json().at("sandboxes").as_array().size();
+  };
   EXPECT_EQ(count("project=p&tags=parity:odd"), 2U);
   EXPECT_EQ(count("project=p&sortBy=name&namePrefix=box&sortOrder=asc"), 5U);
   EXPECT_EQ(count("project=elsewhere"), 0U);
   EXPECT_EQ(count(""), 5U);
   EXPECT_EQ(count("status=running"), 5U);
   EXPECT_EQ(count("status=stopped"), 0U);
-  for (const char* query : {"limit=0", "limit=51", "limit=x", "sortBy=size", "sortOrder=up", "namePrefix=b", "tags=a", "tags=a:1&tags=b:2",
-                            "cursor=nonsense", "status=lost"}) {
+  for (const char* query :
+       {"limit=0", "limit=51", "limit=x", "sortBy=size", "sortOrder=up", "namePrefix=b", "tags=a",
+        "tags=a:1&tags=b:2", "cursor=nonsense", "status=lost"}) {
     EXPECT_EQ(call("GET", std::string("/v2/sandboxes?") + query).status, 400) << query;
   }
-  EXPECT_EQ(call("GET", "/v2/sandboxes/sessions?project=p&name=box1").json().at("sessions").as_array().size(), 1U);
+  EXPECT_EQ(call("GET", "/v2/sandboxes/sessions?project=p&name=box1")
+                .json()
+                .at("sessions")
+                .as_array()
+                .size(),
+            1U);
 }
 
 // I4, FW-002, R-095
 TEST_F(SandboxesApi, a_policy_update_is_in_force_and_counted_when_it_is_answered) {
   const std::string id = session();
-  const auto answer = call("POST", at(id, "/network-policy"), R"({"allow":["b.example.com","a.example.com"]})");
+  const auto answer =
+      call("POST", at(id, "/network-policy"), R"({"allow":["b.example.com","a.example.com"]})");
   ASSERT_EQ(answer.status, 200) << answer.body;
   const json::value policy = answer.json().at("session").at("networkPolicy");
   EXPECT_EQ(policy.at("mode").as_string(), "custom");
-  EXPECT_EQ(policy.at("allowedDomains"), json::value(json::array{"b.example.com", "a.example.com"})) << "in the order given";
-  EXPECT_EQ(answer.json().at("networkPolicyUpdate"), json::value({{"version", 2}, {"kept", 13}, {"cut", 4}}));
+  EXPECT_EQ(policy.at("allowedDomains"), json::value(json::array{"b.example.com", "a.example.com"}))
+      << "in the order given";
+  EXPECT_EQ(answer.json().at("networkPolicyUpdate"),
+            json::value({{"version", 2}, {"kept", 13}, {"cut", 4}}));
   EXPECT_EQ(node.kernel.content("nft", id), "deny");
-  EXPECT_EQ(call("GET", "/v2/sandboxes/web?projectId=p").json().at("sandbox").at("networkPolicy"), policy);
+  EXPECT_EQ(call("GET", "/v2/sandboxes/web?projectId=p").json().at("sandbox").at("networkPolicy"),
+            policy);
   const auto ours = call("GET", "/sallyport/v1/sandboxes/web/policy?projectId=p").json();
   EXPECT_EQ(ours.at("version").as_int64(), 2);
   EXPECT_TRUE(ours.at("policy").as_object().contains("allow"));
 
-  const auto refused = call("POST", at(id, "/network-policy"), R"({"allow":["a.example.com","b c"]})");
+  const auto refused =
+      call("POST", at(id, "/network-policy"), R"({"allow":["a.example.com","b c"]})");
   EXPECT_EQ(refused.status, 400);
-  EXPECT_NE(refused.error_message().find("$.allow[1]"), std::string::npos) << refused.error_message();
-  EXPECT_EQ(call("GET", "/sallyport/v1/sandboxes/web/policy?projectId=p").json().at("version").as_int64(), 2) << "the old one stays";
-  EXPECT_EQ(call("POST", at(id, "/network-policy"), R"("deny-all")").status, 200) << "the bare string";
+  EXPECT_NE(refused.error_message().find("$.allow[1]"), std::string::npos)
+      << refused.error_message();
+  EXPECT_EQ(
+      call("GET", "/sallyport/v1/sandboxes/web/policy?projectId=p").json().at("version").as_int64(),
+      2)
+      << "the old one stays";
+  EXPECT_EQ(call("POST", at(id, "/network-policy"), R"("deny-all")").status, 200)
+      << "the bare string";
 }
 
 TEST_F(SandboxesApi, our_own_endpoints_tell_the_operator) {
@@ -243,7 +288,9 @@ TEST_F(SandboxesApi, the_egress_log_is_read_over_rotations_and_followed_to_the_e
   std::filesystem::rename(log, log + ".1");
   write(log, "{\"n\":2,\"verdict\":\"deny\"}\n{\"n\":3,");
   const std::string path = "/sallyport/v1/sandboxes/web/egress?projectId=p";
-  EXPECT_EQ(call("GET", path).body, "{\"n\":1,\"verdict\":\"allow\"}\n{\"n\":2,\"verdict\":\"deny\"}\n") << "whole lines only";
+  EXPECT_EQ(call("GET", path).body,
+            "{\"n\":1,\"verdict\":\"allow\"}\n{\"n\":2,\"verdict\":\"deny\"}\n")
+      << "whole lines only";
   EXPECT_EQ(call("GET", path + "&denied=true").lines().size(), 1U);
 
   test::HttpConnection follower(socket);

@@ -46,7 +46,9 @@ TEST_F(ServerTest, large_headers_and_bodies_are_refused_unread) {
   test::HttpConnection connection(socket);
   connection.send("GET / HTTP/1.1\r\nX: " + std::string(100'000, 'x') + "\r\n\r\n");
   EXPECT_NE(connection.read_all().find("431"), std::string::npos);
-  const std::string head = "POST /v2/sandboxes/sessions/sbx_a/stop HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n";
+  const std::string head =
+      "POST /v2/sandboxes/sessions/sbx_a/stop HTTP/1.1\r\nHost: x\r\nContent-Length: "
+      "3000000\r\n\r\n";
   test::HttpConnection large(socket);
   large.send(head);
   EXPECT_NE(large.read_all().find("413"), std::string::npos);
@@ -55,8 +57,10 @@ TEST_F(ServerTest, large_headers_and_bodies_are_refused_unread) {
 TEST_F(ServerTest, curl_gets_its_100_continue) {
   test::HttpConnection connection(socket);
   const std::string body = R"({"projectId":"p","name":"web"})";
-  connection.send("POST /v3/sandboxes HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: " +
-                  std::to_string(body.size()) + "\r\n\r\n");
+  connection.send(
+      "POST /v3/sandboxes HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nConnection: "
+      "close\r\nContent-Length: " +
+      std::to_string(body.size()) + "\r\n\r\n");
   EXPECT_NE(connection.read_until("\r\n\r\n").find("100 Continue"), std::string::npos);
   connection.send(body);
   EXPECT_NE(connection.read_all().find("200 OK"), std::string::npos);
@@ -85,15 +89,18 @@ class TokenTest : public test::ApiTest {
     tcp = std::make_unique<Server>(node.loop.context(), router, settings);
     CHECK(tcp->start().has_value());
   }
-  test::HttpAnswer call_as(const std::string& token, const std::string& method, const std::string& target, const std::string& body = "") {
+  test::HttpAnswer call_as(const std::string& token, const std::string& method,
+                           const std::string& target, const std::string& body = "") {
     const Fd connection(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(tcp->port());
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     CHECK(::connect(connection.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
-    const std::string request = test::render_http(method, target, body, token.empty() ? "" : "Authorization: Bearer " + token + "\r\n");
-    CHECK(::send(connection.get(), request.data(), request.size(), 0) == static_cast<ssize_t>(request.size()));
+    const std::string request = test::render_http(
+        method, target, body, token.empty() ? "" : "Authorization: Bearer " + token + "\r\n");
+    CHECK(::send(connection.get(), request.data(), request.size(), 0) ==
+          static_cast<ssize_t>(request.size()));
     std::string raw;
     char buffer[65536];
     while (true) {
@@ -114,19 +121,30 @@ TEST_F(TokenTest, tcp_needs_a_known_token) {
 
 // SB-010 at the API: a foreign sandbox looks like none.
 TEST_F(TokenTest, a_team_sees_its_own_sandboxes_only) {
-  const auto created = call_as("token-one", "POST", "/v3/sandboxes", R"({"projectId":"p","name":"web"})");
+  const auto created =
+      call_as("token-one", "POST", "/v3/sandboxes", R"({"projectId":"p","name":"web"})");
   ASSERT_EQ(created.status, 200) << created.body;
   const std::string id(created.json().at("session").at("id").as_string());
   EXPECT_EQ(call_as("token-one", "GET", "/v2/sandboxes/web?projectId=p").status, 200);
   EXPECT_EQ(call_as("token-two", "GET", "/v2/sandboxes/web?projectId=p").status, 404);
   EXPECT_EQ(call_as("token-two", "GET", "/v2/sandboxes/sessions/" + id).status, 404);
   EXPECT_EQ(call_as("token-two", "POST", "/v2/sandboxes/sessions/" + id + "/stop").status, 404);
-  EXPECT_EQ(call_as("token-two", "POST", "/v2/sandboxes/sessions/" + id + "/cmd", R"({"command":"echo"})").status, 404);
-  EXPECT_EQ(call_as("token-two", "POST", "/v2/sandboxes/sessions/" + id + "/network-policy", R"({"mode":"allow-all"})").status, 404);
+  EXPECT_EQ(
+      call_as("token-two", "POST", "/v2/sandboxes/sessions/" + id + "/cmd", R"({"command":"echo"})")
+          .status,
+      404);
+  EXPECT_EQ(call_as("token-two", "POST", "/v2/sandboxes/sessions/" + id + "/network-policy",
+                    R"({"mode":"allow-all"})")
+                .status,
+            404);
   EXPECT_EQ(call_as("token-two", "DELETE", "/v2/sandboxes/web?projectId=p").status, 404);
-  EXPECT_EQ(call_as("token-two", "GET", "/sallyport/v1/sandboxes/web/egress?projectId=p").status, 404);
-  EXPECT_EQ(call_as("token-two", "GET", "/v2/sandboxes").json().at("sandboxes").as_array().size(), 0U);
-  EXPECT_EQ(call_as("token-two", "GET", "/v2/sandboxes/sessions").json().at("sessions").as_array().size(), 0U);
+  EXPECT_EQ(call_as("token-two", "GET", "/sallyport/v1/sandboxes/web/egress?projectId=p").status,
+            404);
+  EXPECT_EQ(call_as("token-two", "GET", "/v2/sandboxes").json().at("sandboxes").as_array().size(),
+            0U);
+  EXPECT_EQ(
+      call_as("token-two", "GET", "/v2/sandboxes/sessions").json().at("sessions").as_array().size(),
+      0U);
   EXPECT_EQ(call_as("operator-token", "GET", "/v2/sandboxes/web?projectId=p").status, 200);
   EXPECT_EQ(call_as("token-two", "POST", "/sallyport/v1/images", R"({"name":"x"})").status, 403);
 }
@@ -135,7 +153,8 @@ TEST(Listen, tcp_without_tokens_is_refused) {
   const test::TempDirectory directory;
   test::TestNode node(directory.path());
   Router router;
-  Server server(node.loop.context(), router, {.listen = "tcp:127.0.0.1:0", .group = "", .tokens = {}});
+  Server server(node.loop.context(), router,
+                {.listen = "tcp:127.0.0.1:0", .group = "", .tokens = {}});
   EXPECT_FALSE(server.start());
 }
 
@@ -149,7 +168,8 @@ TEST(Authenticate, reads_the_scheme_without_case_and_nothing_else) {
   const std::vector<Token> tokens = {*make_token("x", sha256_hex("t"), std::nullopt)};
   EXPECT_TRUE(authenticate(tokens, "Bearer t"));
   EXPECT_TRUE(authenticate(tokens, "bearer t"));
-  for (const char* header : {"", "t", "Bearer", "Bearer ", "Basic t", "Bearer  t", "Bearer t "}) EXPECT_FALSE(authenticate(tokens, header)) << header;
+  for (const char* header : {"", "t", "Bearer", "Bearer ", "Basic t", "Bearer  t", "Bearer t "})
+    EXPECT_FALSE(authenticate(tokens, header)) << header;
 }
 
 TEST(Target, is_split_and_decoded) {
@@ -159,7 +179,8 @@ TEST(Target, is_split_and_decoded) {
   ASSERT_EQ(target->query.size(), 4U);
   EXPECT_EQ(target->query[1].second, "b:2");
   EXPECT_EQ(target->query[3].second, "a b");
-  for (const char* bad : {"", "x", "http://h/p", "/p?x=%", "/p?x=%zz", "/p?x=%00"}) EXPECT_FALSE(parse_target(bad)) << bad;
+  for (const char* bad : {"", "x", "http://h/p", "/p?x=%", "/p?x=%zz", "/p?x=%00"})
+    EXPECT_FALSE(parse_target(bad)) << bad;
 }
 
 TEST(RouterFind, words_win_over_names_and_segments_do_not_mix) {

@@ -32,7 +32,8 @@ TEST(Address, embedded_ipv4_is_found) {
 }
 
 TEST(Address, bad_texts_are_refused) {
-  for (const char* text : {"", "1.2.3", "1.2.3.4.5", "01.2.3.4x", "fe80::1%eth0", "[::1]", "g::1"}) {
+  for (const char* text :
+       {"", "1.2.3", "1.2.3.4.5", "01.2.3.4x", "fe80::1%eth0", "[::1]", "g::1"}) {
     EXPECT_FALSE(Address::parse(text)) << text;
   }
 }
@@ -41,17 +42,20 @@ TEST(Endpoint, text_round_trip) {
   for (const char* text : {"1.2.3.4:80", "[2001:db8::1]:443"}) {
     EXPECT_EQ(Endpoint::parse(text)->to_string(), text);
   }
-  for (const char* text : {"1.2.3.4", "2001:db8::1:80", "[1.2.3.4]:80", "1.2.3.4:65536", "1.2.3.4:"}) {
+  for (const char* text :
+       {"1.2.3.4", "2001:db8::1:80", "[1.2.3.4]:80", "1.2.3.4:65536", "1.2.3.4:"}) {
     EXPECT_FALSE(Endpoint::parse(text)) << text;
   }
 }
 
-// R-12 of spec 2.2 and R-068: host bits are masked, a bare address is one address, bad prefixes refused.
+// R-12 of spec 2.2 and R-068: host bits are masked, a bare address is one address, bad prefixes
+// refused.
 TEST(Cidr, parse_masks_and_refuses) {
   EXPECT_EQ(cidr("10.0.0.1/8").to_string(), "10.0.0.0/8");
   EXPECT_EQ(cidr("10.0.0.1").to_string(), "10.0.0.1/32");
   EXPECT_EQ(cidr("2001:db8::1").to_string(), "2001:db8::1/128");
-  for (const char* text : {"10.0.0.0/33", "::/129", "10.0.0.0/", "/8", "10.0.0.0/-1", "10.0.0.0/08", "::ffff:0:0/95"}) {
+  for (const char* text : {"10.0.0.0/33", "::/129", "10.0.0.0/", "/8", "10.0.0.0/-1", "10.0.0.0/08",
+                           "::ffff:0:0/95"}) {
     EXPECT_FALSE(Cidr::parse(text)) << text;
   }
 }
@@ -65,8 +69,8 @@ TEST(Cidr, families_do_not_mix) {
 }
 
 TEST(RangeSet, overlapping_and_adjacent_ranges_merge) {
-  const std::vector<Cidr> cidrs = {cidr("10.0.1.0/24"), cidr("10.0.0.0/24"), cidr("10.0.0.7"), cidr("::/0"),
-                                   cidr("255.255.255.255")};
+  const std::vector<Cidr> cidrs = {cidr("10.0.1.0/24"), cidr("10.0.0.0/24"), cidr("10.0.0.7"),
+                                   cidr("::/0"), cidr("255.255.255.255")};
   const RangeSet set(cidrs);
   EXPECT_EQ(set.v4().size(), 2U);
   EXPECT_TRUE(set.contains(address("10.0.1.255")));
@@ -81,11 +85,13 @@ TEST(RangeSet, equals_the_naive_search) {
   const auto random = [&] { return state = state * 1664525 + 1013904223; };
   for (int round = 0; round < 200; ++round) {
     std::vector<Cidr> cidrs;
-    for (int i = 0; i < 8; ++i) cidrs.push_back(*Cidr::make(Address::v4(random() & 0xfff), 24 + random() % 9));
+    for (int i = 0; i < 8; ++i)
+      cidrs.push_back(*Cidr::make(Address::v4(random() & 0xfff), 24 + random() % 9));
     const RangeSet set(cidrs);
     for (int i = 0; i < 200; ++i) {
       const Address probe = Address::v4(random() & 0x1fff);
-      const bool naive = std::ranges::any_of(cidrs, [&](const Cidr& c) { return c.contains(probe); });
+      const bool naive =
+          std::ranges::any_of(cidrs, [&](const Cidr& c) { return c.contains(probe); });
       ASSERT_EQ(set.contains(probe), naive) << probe.to_string();
     }
   }

@@ -27,7 +27,8 @@ TEST(Json, size_and_depth_are_bounded) {
 }
 
 TEST(Json, trailing_text_and_truncation_are_refused) {
-  for (const char* text : {"{} x", "{", "[1", "", "nul", "{\"a\"}", "{} {}"}) EXPECT_NE(error_of(text), "") << text;
+  for (const char* text : {"{} x", "{", "[1", "", "nul", "{\"a\"}", "{} {}"})
+    EXPECT_NE(error_of(text), "") << text;
   EXPECT_EQ(error_of(" {} \n"), "");
 }
 
@@ -37,7 +38,8 @@ TEST(Json, key_order_is_kept) {
 }
 
 TEST(Json, serialize_ascii_escapes_every_other_code_point) {
-  EXPECT_EQ(serialize_ascii(json::value("\u00e9 \u2028 \U0001f600")), R"("\u00e9 \u2028 \ud83d\ude00")");
+  EXPECT_EQ(serialize_ascii(json::value("\u00e9 \u2028 \U0001f600")),
+            R"("\u00e9 \u2028 \ud83d\ude00")");
 }
 
 TEST(Json, paths_quote_odd_keys) {

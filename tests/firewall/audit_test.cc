@@ -17,7 +17,9 @@ using test::text;
 
 std::string line_of(const AuditRecord& record, std::string_view sandbox = "sbx_1") {
   std::string out;
-  append_line(out, sandbox, std::chrono::system_clock::time_point(std::chrono::milliseconds(1796079005123)), record);
+  append_line(out, sandbox,
+              std::chrono::system_clock::time_point(std::chrono::milliseconds(1796079005123)),
+              record);
   return out;
 }
 
@@ -35,12 +37,13 @@ TEST(EgressLine, has_every_field_of_the_schema) {
   record.bytes_down = 20;
   record.duration = std::chrono::milliseconds(30);
   record.detail = "a sentence";
-  EXPECT_EQ(line_of(record),
-            R"({"v":1,"time":"2026-11-30T22:50:05.123Z","sandbox":"sbx_1","policy":7,"protocol":"tls",)"
-            R"("name":"api.example.com","destination":"198.18.0.10:443","dialled":"[2001:db8::1]:443","verdict":"allow",)"
-            R"("reason":"allowed_domain","entry":"*.example.com","bytes_up":10,"bytes_down":20,"duration_ms":30,)"
-            R"("via":"worker","detail":"a sentence"})"
-            "\n");
+  EXPECT_EQ(
+      line_of(record),
+      R"({"v":1,"time":"2026-11-30T22:50:05.123Z","sandbox":"sbx_1","policy":7,"protocol":"tls",)"
+      R"("name":"api.example.com","destination":"198.18.0.10:443","dialled":"[2001:db8::1]:443","verdict":"allow",)"
+      R"("reason":"allowed_domain","entry":"*.example.com","bytes_up":10,"bytes_down":20,"duration_ms":30,)"
+      R"("via":"worker","detail":"a sentence"})"
+      "\n");
 }
 
 TEST(EgressLine, says_null_for_what_is_not_known_and_leaves_an_empty_detail_out) {
@@ -79,7 +82,8 @@ TEST(EgressLine, is_one_line_of_valid_json_whatever_bytes_are_in_it) {
 TEST(EgressLine, keeps_text_that_is_utf8_and_replaces_what_is_not) {
   AuditRecord record;
   record.detail = "gr\xc3\xbc\xc3\x9f \xff \"q\" \\ \n";
-  EXPECT_EQ(boost::json::parse(line_of(record)).at("detail").as_string(), "gr\xc3\xbc\xc3\x9f \xef\xbf\xbd \"q\" \\ \n");
+  EXPECT_EQ(boost::json::parse(line_of(record)).at("detail").as_string(),
+            "gr\xc3\xbc\xc3\x9f \xef\xbf\xbd \"q\" \\ \n");
 }
 
 TEST(Audit, lines_of_a_turn_leave_together_and_in_order) {

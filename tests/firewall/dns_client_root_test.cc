@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole path with a real client: dig -> redirect of port 53 -> DNS service -> libunbound -> an authority, in a network
-// namespace of this process alone. Whatever resolver dig names, the service answers (R-082, FW-072).
+// The whole path with a real client: dig -> redirect of port 53 -> DNS service -> libunbound -> an
+// authority, in a network namespace of this process alone. Whatever resolver dig names, the service
+// answers (R-082, FW-072).
 #include <gmock/gmock.h>
 #include <sched.h>
 #include <sys/socket.h>
@@ -49,19 +50,24 @@ table inet t {
 END)";
 
 DnsReply zone(const std::string& name, std::uint16_t type, unsigned number) {
-  if (name == "allowed.example" && type == dns::kA) return {.answers = {cname_record(name, "x.cdn.test")}};
+  if (name == "allowed.example" && type == dns::kA)
+    return {.answers = {cname_record(name, "x.cdn.test")}};
   if (name == "x.cdn.test" && type == dns::kA) return {.answers = {a_record(name, "198.18.0.10")}};
   if (name == "allowed.example" && type == dns::kHttps)
-    return {.answers = {{name, dns::kHttps, 60, std::string("\0\x01\0\0\x01\0\x03\x02h2\0\x05\0\x04\xde\xad\xbe\xef", 18)}}};
+    return {
+        .answers = {{name, dns::kHttps, 60,
+                     std::string("\0\x01\0\0\x01\0\x03\x02h2\0\x05\0\x04\xde\xad\xbe\xef", 18)}}};
   if (name == "many.allowed.example" && type == dns::kA) {
     DnsReply reply;
-    for (int i = 0; i < 42; ++i) reply.answers.push_back(a_record(name, "198.18.1." + std::to_string(i)));
+    for (int i = 0; i < 42; ++i)
+      reply.answers.push_back(a_record(name, "198.18.1." + std::to_string(i)));
     return reply;
   }
   if (name == "turn.allowed.example" && type == dns::kA)
     return {.answers = {a_record(name, "198.18.2." + std::to_string(number % 200), 0)}};
   if (name == "broken.allowed.example") return {.rcode = 2};
-  if (name == "missing.allowed.example") return {.rcode = 3, .authority = test::no_data("example").authority};
+  if (name == "missing.allowed.example")
+    return {.rcode = 3, .authority = test::no_data("example").authority};
   return test::no_data("example");
 }
 
@@ -69,7 +75,8 @@ std::string output_of(const std::string& command) {
   std::string out;
   FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
   char buffer[4096];
-  while (const std::size_t count = std::fread(buffer, 1, sizeof buffer, pipe)) out.append(buffer, count);
+  while (const std::size_t count = std::fread(buffer, 1, sizeof buffer, pipe))
+    out.append(buffer, count);
   ::pclose(pipe);
   return out;
 }
@@ -85,7 +92,8 @@ class DnsClientRootTest : public testing::Test {
     auto made = UnboundResolver::make(io_.get_executor(), {authority_->endpoint()});
     ASSERT_TRUE(made);
     resolver_ = std::move(*made);
-    gate_.prepare(1, policy::parse_policy(R"({"allow":["allowed.example","*.allowed.example"]})").value());
+    gate_.prepare(
+        1, policy::parse_policy(R"({"allow":["allowed.example","*.allowed.example"]})").value());
     ASSERT_TRUE(gate_.commit(1));
     DnsService::Sockets sockets;
     sockets.udp4 = bound(SOCK_DGRAM, "127.0.0.1");
@@ -114,7 +122,9 @@ class DnsClientRootTest : public testing::Test {
     if (type == SOCK_STREAM) EXPECT_EQ(::listen(fd.get(), 16), 0);
     return fd;
   }
-  static std::string dig(const std::string& arguments) { return output_of("dig +tries=1 +time=10 " + arguments); }
+  static std::string dig(const std::string& arguments) {
+    return output_of("dig +tries=1 +time=10 " + arguments);
+  }
   std::vector<boost::json::object> lines() {
     std::promise<std::vector<boost::json::object>> promise;
     boost::asio::post(io_, [&] { promise.set_value(log_.lines()); });
@@ -122,7 +132,8 @@ class DnsClientRootTest : public testing::Test {
   }
 
   boost::asio::io_context io_;
-  std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> work_{io_.get_executor()};
+  std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> work_{
+      io_.get_executor()};
   Gate gate_{io_};
   test::EgressLines log_;
   std::optional<test::DnsAuthority> authority_;
@@ -133,8 +144,11 @@ class DnsClientRootTest : public testing::Test {
 
 // R-082: any resolver address, both families, both transports.
 TEST_F(DnsClientRootTest, dig_is_answered_whatever_resolver_it_names) {
-  for (const char* resolver : {"@198.18.8.8", "@2001:db8::8888", "@198.18.8.8 +tcp", "@2001:db8::8888 +tcp"}) {
-    EXPECT_THAT(dig(std::string(resolver) + " +short allowed.example"), HasSubstr("x.cdn.test.\n198.18.0.10\n")) << resolver;
+  for (const char* resolver :
+       {"@198.18.8.8", "@2001:db8::8888", "@198.18.8.8 +tcp", "@2001:db8::8888 +tcp"}) {
+    EXPECT_THAT(dig(std::string(resolver) + " +short allowed.example"),
+                HasSubstr("x.cdn.test.\n198.18.0.10\n"))
+        << resolver;
     const std::string denied = dig(std::string(resolver) + " data.evil.test TXT");
     EXPECT_THAT(denied, HasSubstr("status: NXDOMAIN")) << resolver;
     EXPECT_THAT(denied, HasSubstr("Blocked")) << "Extended DNS Error 15 (D-04)";
@@ -172,7 +186,8 @@ TEST_F(DnsClientRootTest, failures_are_passed_and_ttl_zero_is_fresh) {
   EXPECT_THAT(dig("@198.18.8.8 missing.allowed.example"), HasSubstr("status: NXDOMAIN"));
   EXPECT_THAT(dig("@198.18.8.8 allowed.example AAAA"), HasSubstr("status: NOERROR"));
   for (int i = 0; i < 5; ++i)
-    EXPECT_EQ(dig("@198.18.8.8 +short turn.allowed.example"), "198.18.2." + std::to_string(i) + "\n");
+    EXPECT_EQ(dig("@198.18.8.8 +short turn.allowed.example"),
+              "198.18.2." + std::to_string(i) + "\n");
 }
 
 // D-05

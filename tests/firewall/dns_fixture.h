@@ -7,9 +7,9 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <map>
 #include <memory>
@@ -26,13 +26,15 @@ namespace sallyport::test {
 // Answers at once, or when told to. Counts what it was asked.
 class TableResolver final : public Resolver {
  public:
-  explicit TableResolver(boost::asio::io_context& io) : release_(io, std::chrono::steady_clock::time_point::max()) {}
+  explicit TableResolver(boost::asio::io_context& io)
+      : release_(io, std::chrono::steady_clock::time_point::max()) {}
 
   boost::asio::awaitable<Result<Resolution>> resolve(std::string, bool, bool) override {
     ADD_FAILURE() << "the DNS service asks for whole answers";
     co_return fail(Code::internal, "not expected");
   }
-  boost::asio::awaitable<Result<std::vector<std::uint8_t>>> query(std::string name, std::uint16_t type) override {
+  boost::asio::awaitable<Result<std::vector<std::uint8_t>>> query(std::string name,
+                                                                  std::uint16_t type) override {
     ++asked[name];
     while (holding) {
       co_await release_.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
@@ -66,7 +68,8 @@ struct Seen {
   [[nodiscard]] unsigned answers() const { return came() ? number(6) : 0; }
   [[nodiscard]] unsigned authority() const { return came() ? number(8) : 0; }
   [[nodiscard]] unsigned number(std::size_t at) const {
-    return (static_cast<unsigned>(static_cast<unsigned char>(bytes[at])) << 8) | static_cast<unsigned char>(bytes[at + 1]);
+    return (static_cast<unsigned>(static_cast<unsigned char>(bytes[at])) << 8) |
+           static_cast<unsigned char>(bytes[at + 1]);
   }
 };
 
@@ -83,7 +86,8 @@ class DnsServiceFixture : public testing::Test {
     firewall::DnsService::Sockets sockets;
     sockets.udp4 = listener(SOCK_DGRAM, address, udp_);
     sockets.tcp4 = listener(SOCK_STREAM, address, tcp_);
-    service_ = std::make_unique<firewall::DnsService>(io_.get_executor(), std::move(sockets), resolver_, gate_, log_.audit, options);
+    service_ = std::make_unique<firewall::DnsService>(io_.get_executor(), std::move(sockets),
+                                                      resolver_, gate_, log_.audit, options);
     service_->start();
   }
   void set_policy(std::string_view text) {
@@ -101,7 +105,8 @@ class DnsServiceFixture : public testing::Test {
     return applied ? *applied : firewall::Gate::Applied{};
   }
 
-  static std::string question(std::string_view name, std::uint16_t type, std::optional<unsigned> edns = {}, std::uint16_t id = 7) {
+  static std::string question(std::string_view name, std::uint16_t type,
+                              std::optional<unsigned> edns = {}, std::uint16_t id = 7) {
     std::optional<dns::Edns> opt;
     if (edns) opt = dns::Edns{static_cast<std::uint16_t>(*edns), false};
     return dns::render_query(id, name, type, opt).value();
@@ -109,10 +114,12 @@ class DnsServiceFixture : public testing::Test {
   Fd udp_client() { return client(SOCK_DGRAM, udp_); }
   Fd tcp_client() { return client(SOCK_STREAM, tcp_); }
   static void send(const Fd& fd, std::string_view bytes) {
-    ASSERT_EQ(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+    ASSERT_EQ(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
   }
   static std::string framed(std::string_view message) {
-    std::string out{static_cast<char>(message.size() >> 8), static_cast<char>(message.size() & 0xff)};
+    std::string out{static_cast<char>(message.size() >> 8),
+                    static_cast<char>(message.size() & 0xff)};
     return out.append(message);
   }
   // Runs the service until something can be read (or the stream ended).
@@ -135,7 +142,8 @@ class DnsServiceFixture : public testing::Test {
     std::string bytes;
     while (bytes.size() < 2 || bytes.size() < 2 + Seen{bytes}.number(0)) {
       await_readable(fd);
-      const std::size_t want = bytes.size() < 2 ? 2 - bytes.size() : 2 + Seen{bytes}.number(0) - bytes.size();
+      const std::size_t want =
+          bytes.size() < 2 ? 2 - bytes.size() : 2 + Seen{bytes}.number(0) - bytes.size();
       std::string more(want, '\0');
       const ssize_t count = ::recv(fd.get(), more.data(), more.size(), MSG_DONTWAIT);
       if (count <= 0) return {};

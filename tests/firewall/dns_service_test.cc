@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a sandbox sees of DNS: which names get answers, which get a refusal at once, and that no denied name goes any further.
+// What a sandbox sees of DNS: which names get answers, which get a refusal at once, and that no
+// denied name goes any further.
 #include "firewall/dns_service.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +18,8 @@ using test::text;
 class DnsServiceTest : public test::DnsServiceFixture {
  protected:
   DnsServiceTest() {
-    resolver_.table[{"allowed.example", dns::kA}] = {.answers = {a_record("allowed.example", "198.18.0.10")}};
+    resolver_.table[{"allowed.example", dns::kA}] = {
+        .answers = {a_record("allowed.example", "198.18.0.10")}};
     resolver_.table[{"evil.test", dns::kA}] = {.answers = {a_record("evil.test", "203.0.113.66")}};
     for (int i = 0; i < 42; ++i)
       resolver_.table[{"many.allowed.example", dns::kA}].answers.push_back(
@@ -53,11 +55,13 @@ TEST_F(DnsServiceTest, only_names_of_the_domain_list_are_answered) {
   expect_denied("allowed.example.evil.test");
 }
 
-// FW-006, R-081: whatever the reason for which nothing is allowed. R-096: nor before the first policy.
+// FW-006, R-081: whatever the reason for which nothing is allowed. R-096: nor before the first
+// policy.
 TEST_F(DnsServiceTest, no_query_leaves_under_a_policy_that_allows_nothing) {
   start();
   expect_denied("allowed.example");
-  for (const std::string_view policy : {R"("deny-all")", "{}", R"({"subnets":{"deny":["10.0.0.0/8"]}})"}) {
+  for (const std::string_view policy :
+       {R"("deny-all")", "{}", R"({"subnets":{"deny":["10.0.0.0/8"]}})"}) {
     set_policy(policy);
     expect_denied("allowed.example");
     expect_denied("data.evil.test", dns::kTxt);
@@ -87,7 +91,8 @@ TEST_F(DnsServiceTest, domains_with_ranges_stay_filtered) {
 TEST_F(DnsServiceTest, every_type_is_filtered_alike) {
   start();
   set_policy(kOneDomain);
-  for (const auto type : {dns::kA, dns::kAaaa, dns::kTxt, dns::kMx, dns::kSrv, dns::kHttps, dns::kSvcb, dns::kNs, dns::kPtr})
+  for (const auto type : {dns::kA, dns::kAaaa, dns::kTxt, dns::kMx, dns::kSrv, dns::kHttps,
+                          dns::kSvcb, dns::kNs, dns::kPtr})
     expect_denied("evil.test", type);
 }
 
@@ -103,9 +108,10 @@ TEST_F(DnsServiceTest, denied_ranges_do_not_stop_the_lookup_of_an_allowed_name) 
 TEST_F(DnsServiceTest, a_cname_chain_is_returned_whole_and_its_targets_gain_nothing) {
   start();
   set_policy(R"({"allow":["allowed.example"]})");
-  resolver_.table[{"allowed.example", dns::kA}] = {.answers = {cname_record("allowed.example", "x.cdn.test"),
-                                                               cname_record("x.cdn.test", "y.evil.test"),
-                                                               a_record("y.evil.test", "203.0.113.5")}};
+  resolver_.table[{"allowed.example", dns::kA}] = {
+      .answers = {cname_record("allowed.example", "x.cdn.test"),
+                  cname_record("x.cdn.test", "y.evil.test"),
+                  a_record("y.evil.test", "203.0.113.5")}};
   EXPECT_EQ(ask("allowed.example").answers(), 3U);
   expect_denied("x.cdn.test");
   expect_denied("y.evil.test");
@@ -123,7 +129,8 @@ TEST_F(DnsServiceTest, ech_is_removed_and_the_rest_of_an_https_record_kept) {
   const std::string alpn("\0\x01\0\x03\x02h2", 7);
   const std::string ech("\0\x05\0\x04\xde\xad\xbe\xef", 8);
   const std::string head("\0\x01\0", 3);
-  resolver_.table[{"allowed.example", dns::kHttps}] = {.answers = {{"allowed.example", dns::kHttps, 60, head + alpn + ech}}};
+  resolver_.table[{"allowed.example", dns::kHttps}] = {
+      .answers = {{"allowed.example", dns::kHttps, 60, head + alpn + ech}}};
   const Seen seen = ask("allowed.example", dns::kHttps);
   EXPECT_EQ(seen.answers(), 1U);
   EXPECT_EQ(seen.bytes.find("\xde\xad\xbe\xef"), std::string::npos);
@@ -138,7 +145,8 @@ TEST_F(DnsServiceTest, missing_type_missing_name_failure_and_timeout_are_passed_
   EXPECT_EQ(none.rcode(), 0U);
   EXPECT_EQ(none.answers(), 0U);
   EXPECT_EQ(none.authority(), 1U) << "the SOA that NODATA needs";
-  resolver_.table[{"missing.example", dns::kA}] = {.rcode = 3, .authority = test::no_data("example").authority};
+  resolver_.table[{"missing.example", dns::kA}] = {.rcode = 3,
+                                                   .authority = test::no_data("example").authority};
   const Seen missing = ask("missing.example");
   EXPECT_EQ(missing.rcode(), 3U);
   EXPECT_EQ(missing.authority(), 1U);
@@ -168,7 +176,8 @@ TEST_F(DnsServiceTest, a_long_answer_is_cut_to_the_clients_limit_and_whole_over_
 TEST_F(DnsServiceTest, any_and_zone_transfers_are_refused_and_logged) {
   start();
   set_policy(R"("allow-all")");
-  for (const auto type : {dns::kAny, dns::kAxfr, dns::kIxfr}) EXPECT_EQ(ask_tcp("allowed.example", type).rcode(), 5U);
+  for (const auto type : {dns::kAny, dns::kAxfr, dns::kIxfr})
+    EXPECT_EQ(ask_tcp("allowed.example", type).rcode(), 5U);
   EXPECT_TRUE(resolver_.asked.empty());
   ASSERT_EQ(lines().size(), 3U);
   EXPECT_EQ(text(lines()[0], "reason"), "dns_query_refused");
@@ -219,7 +228,8 @@ TEST_F(DnsServiceTest, a_tunnel_of_ever_new_names_cannot_fill_the_log) {
 TEST_F(DnsServiceTest, queries_from_changing_ports_leave_no_state) {
   start();
   set_policy(kOneDomain);
-  for (int i = 0; i < 2000; ++i) ASSERT_TRUE(ask(i % 2 == 0 ? "evil.test" : "allowed.example").came());
+  for (int i = 0; i < 2000; ++i)
+    ASSERT_TRUE(ask(i % 2 == 0 ? "evil.test" : "allowed.example").came());
   EXPECT_EQ(service_->stats().udp_queries, 2000U);
   EXPECT_EQ(service_->stats().in_flight, 0U);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DNS over TCP as a connection: framing, pipelining, deadlines, caps, and what a policy update does to it.
+// DNS over TCP as a connection: framing, pipelining, deadlines, caps, and what a policy update does
+// to it.
 #include "firewall/dns_fixture.h"
 
 namespace sallyport::firewall {
@@ -13,7 +14,8 @@ constexpr std::string_view kOneDomain = R"({"allow":["allowed.example","*.allowe
 class DnsStreamTest : public test::DnsServiceFixture {
  protected:
   DnsStreamTest() {
-    resolver_.table[{"allowed.example", dns::kA}] = {.answers = {a_record("allowed.example", "198.18.0.10")}};
+    resolver_.table[{"allowed.example", dns::kA}] = {
+        .answers = {a_record("allowed.example", "198.18.0.10")}};
   }
   void begin(Options options = {}) {
     start(options);
@@ -54,7 +56,8 @@ TEST_F(DnsStreamTest, reads_no_further_while_its_share_of_lookups_is_out) {
   resolver_.holding = true;
   const Fd fd = tcp_client();
   std::string all;
-  for (std::uint16_t id = 0; id < 10; ++id) all += framed(question("allowed.example", dns::kA, {}, id));
+  for (std::uint16_t id = 0; id < 10; ++id)
+    all += framed(question("allowed.example", dns::kA, {}, id));
   send(fd, all);
   while (resolver_.asked["allowed.example"] < 3) poll();
   for (int i = 0; i < 10; ++i) poll();
@@ -117,7 +120,8 @@ TEST_F(DnsStreamTest, a_connection_ends_with_its_lifetime_however_busy) {
 TEST_F(DnsStreamTest, a_client_that_does_not_read_ends) {
   begin({.max_pipelined = 64, .write_deadline = std::chrono::milliseconds(100)});
   for (int i = 0; i < 1000; ++i)
-    resolver_.table[{"big.allowed.example", dns::kA}].answers.push_back(a_record("big.allowed.example", "198.18.0.1"));
+    resolver_.table[{"big.allowed.example", dns::kA}].answers.push_back(
+        a_record("big.allowed.example", "198.18.0.1"));
   const Fd fd = tcp_client();
   const std::string one = framed(question("big.allowed.example", dns::kA));
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -125,7 +129,9 @@ TEST_F(DnsStreamTest, a_client_that_does_not_read_ends) {
     (void)::send(fd.get(), one.data(), one.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     io_.restart();
     io_.run_for(std::chrono::milliseconds(1));
-  } while (service_->stats().connections > 0 || service_->stats().tcp_queries == 0 ? std::chrono::steady_clock::now() < limit : false);
+  } while (service_->stats().connections > 0 || service_->stats().tcp_queries == 0
+               ? std::chrono::steady_clock::now() < limit
+               : false);
   EXPECT_EQ(service_->stats().connections, 0U);
 }
 

@@ -17,7 +17,9 @@ namespace sallyport::test {
 
 class EgressLines {
  public:
-  EgressLines() : file_(::memfd_create("egress", MFD_CLOEXEC)), audit(Fd(::dup(file_.get()))) { audit.name_sandbox("sbx_1"); }
+  EgressLines() : file_(::memfd_create("egress", MFD_CLOEXEC)), audit(Fd(::dup(file_.get()))) {
+    audit.name_sandbox("sbx_1");
+  }
 
   [[nodiscard]] std::vector<boost::json::object> lines() const {
     std::string text(static_cast<std::size_t>(::lseek(file_.get(), 0, SEEK_END)), '\0');
@@ -41,7 +43,9 @@ class EgressLines {
 
 inline std::string text(const boost::json::object& line, std::string_view key) {
   const auto* value = line.if_contains(key);
-  return value == nullptr ? "(absent)" : value->is_string() ? std::string(value->as_string()) : boost::json::serialize(*value);
+  return value == nullptr     ? "(absent)"
+         : value->is_string() ? std::string(value->as_string())
+                              : boost::json::serialize(*value);
 }
 
 }  // namespace sallyport::test

@@ -27,7 +27,8 @@ std::set<std::string> listed() {
   const std::string page = read("docs/egress-log.md");
   static const std::regex kRow(R"(\| `([a-z_0-9]+)` \|)");
   std::set<std::string> out;
-  for (std::sregex_iterator it(page.begin(), page.end(), kRow), end; it != end; ++it) out.insert((*it)[1]);
+  for (std::sregex_iterator it(page.begin(), page.end(), kRow), end; it != end; ++it)
+    out.insert((*it)[1]);
   return out;
 }
 
@@ -46,10 +47,12 @@ TEST(EgressLogPage, lists_every_other_code_that_the_sources_write) {
   const auto page = listed();
   std::set<std::string> found;
   for (const char* folder : {"src/firewall", "src/host"}) {
-    for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(SALLYPORT_SOURCE_DIR) / folder)) {
+    for (const auto& entry : std::filesystem::directory_iterator(
+             std::filesystem::path(SALLYPORT_SOURCE_DIR) / folder)) {
       if (entry.path().extension() != ".cc") continue;
       const std::string source = read(entry.path());
-      for (std::sregex_iterator it(source.begin(), source.end(), kCode), end; it != end; ++it) found.insert((*it)[1]);
+      for (std::sregex_iterator it(source.begin(), source.end(), kCode), end; it != end; ++it)
+        found.insert((*it)[1]);
     }
   }
   EXPECT_TRUE(found.contains("dns_query_refused")) << "the expression above finds nothing any more";
@@ -65,7 +68,8 @@ TEST(EgressLogPage, lists_every_field) {
   const auto page = listed();
   const auto object = boost::json::parse(line).as_object();
   EXPECT_EQ(object.at("v").as_int64(), 1);
-  for (const auto& field : object) EXPECT_TRUE(page.contains(std::string(field.key()))) << field.key();
+  for (const auto& field : object)
+    EXPECT_TRUE(page.contains(std::string(field.key()))) << field.key();
 }
 
 }  // namespace

@@ -22,9 +22,11 @@ policy::PolicyPtr parsed(std::string_view text) { return policy::parse_policy(te
 class ToyFlow final : public Gate::Flow {
  public:
   explicit ToyFlow(Gate& gate, bool decided = true) : Flow(gate), decided_(decided) {}
-  [[nodiscard]] std::optional<Decision> judge(const policy::Policy& policy, const policy::Boundary&) const override {
+  [[nodiscard]] std::optional<Decision> judge(const policy::Policy& policy,
+                                              const policy::Boundary&) const override {
     if (!decided_) return std::nullopt;
-    return Decision{.access = policy.denies_everything() ? Access::deny : Access::allow, .reason = Reason::deny_all};
+    return Decision{.access = policy.denies_everything() ? Access::deny : Access::allow,
+                    .reason = Reason::deny_all};
   }
   void cut(const Decision& why) override {
     ++cuts;
@@ -42,7 +44,10 @@ class AGate : public testing::Test {
   // Starts somebody who waits for the gate; the answer comes when the loop has run.
   void wait_for_ready(std::optional<bool>& answer) {
     boost::asio::co_spawn(
-        io, [](Gate& gate, std::optional<bool>& out) -> boost::asio::awaitable<void> { out = co_await gate.ready(); }(gate, answer),
+        io,
+        [](Gate& gate, std::optional<bool>& out) -> boost::asio::awaitable<void> {
+          out = co_await gate.ready();
+        }(gate, answer),
         boost::asio::detached);
   }
   void run() {
@@ -141,7 +146,8 @@ TEST_F(AGate, an_update_after_an_update_holds_again_before_anybody_went_through)
 // bench/policy promises a figure; here only that the answer is right with many flows and entries.
 TEST_F(AGate, a_thousand_flows_are_judged_in_one_commit) {
   std::string policy = R"({"allow":[)";
-  for (int i = 0; i < 10000; ++i) policy += (i ? ",\"" : "\"") + std::string("host") + std::to_string(i) + ".example\"";
+  for (int i = 0; i < 10000; ++i)
+    policy += (i ? ",\"" : "\"") + std::string("host") + std::to_string(i) + ".example\"";
   gate.prepare(1, parsed(policy + "]}"));
   ASSERT_TRUE(gate.commit(1));
   std::list<ToyFlow> flows;

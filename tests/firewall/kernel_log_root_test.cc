@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel log on the kernel's own messages: a network namespace of this process alone, a ruleset that refuses one address
-// and marks the rest as forwarded, real NFLOG and ctnetlink sockets.
+// The kernel log on the kernel's own messages: a network namespace of this process alone, a ruleset
+// that refuses one address and marks the rest as forwarded, real NFLOG and ctnetlink sockets.
 #include <gmock/gmock.h>
 #include <linux/netfilter/nfnetlink_log.h>
 #include <linux/netlink.h>
@@ -52,7 +52,9 @@ class KernelLogRootTest : public testing::Test {
     gate_.prepare(1, policy::allow_all());
     ASSERT_TRUE(gate_.commit(1));
   }
-  static void run(const std::string& command) { ASSERT_EQ(std::system(command.c_str()), 0) << command; }
+  static void run(const std::string& command) {
+    ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  }
   static Fd netlink() {
     Fd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER));
     sockaddr_nl address{};
@@ -69,9 +71,13 @@ class KernelLogRootTest : public testing::Test {
   static Fd nflog_socket() {
     Fd fd = netlink();
     const nfulnl_msg_config_cmd bind{NFULNL_CFG_CMD_BIND};
-    configure(fd, test::attribute(NFULA_CFG_CMD, {reinterpret_cast<const char*>(&bind), sizeof bind}), control::kNflogGroup);
+    configure(fd,
+              test::attribute(NFULA_CFG_CMD, {reinterpret_cast<const char*>(&bind), sizeof bind}),
+              control::kNflogGroup);
     const nfulnl_msg_config_mode mode{htonl(128), NFULNL_COPY_PACKET, 0};
-    configure(fd, test::attribute(NFULA_CFG_MODE, {reinterpret_cast<const char*>(&mode), sizeof mode}), control::kNflogGroup);
+    configure(fd,
+              test::attribute(NFULA_CFG_MODE, {reinterpret_cast<const char*>(&mode), sizeof mode}),
+              control::kNflogGroup);
     return fd;
   }
   static Fd conntrack_socket() {
@@ -93,7 +99,8 @@ class KernelLogRootTest : public testing::Test {
     const socklen_t length = Endpoint::parse(to)->to_sockaddr(storage);
     const Fd fd(::socket(storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     const std::string bytes(size, 'x');
-    (void)::sendto(fd.get(), bytes.data(), bytes.size(), 0, reinterpret_cast<sockaddr*>(&storage), length);
+    (void)::sendto(fd.get(), bytes.data(), bytes.size(), 0, reinterpret_cast<sockaddr*>(&storage),
+                   length);
   }
   void await_lines(std::size_t count) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);

@@ -20,7 +20,9 @@ class KernelLogTest : public testing::Test {
  protected:
   KernelLogTest() : kernel_(io_.get_executor(), pair(nflog_), pair(conntrack_), gate_, log_.audit) {
     kernel_.start();
-    gate_.prepare(3, policy::parse_policy(R"({"subnets":{"allow":["198.18.0.0/15"],"deny":["198.18.9.0/24"]}})").value());
+    gate_.prepare(3, policy::parse_policy(
+                         R"({"subnets":{"allow":["198.18.0.0/15"],"deny":["198.18.9.0/24"]}})")
+                         .value());
     EXPECT_TRUE(gate_.commit(3));
     gate_.set_boundary(policy::Boundary({}, {*Cidr::parse("198.18.0.0/15")}, {}));
   }
@@ -34,9 +36,11 @@ class KernelLogTest : public testing::Test {
     io_.restart();
     io_.poll();
   }
-  void refused(std::string_view reason, std::string_view destination, std::uint16_t port = 80, std::uint8_t protocol = 6) {
+  void refused(std::string_view reason, std::string_view destination, std::uint16_t port = 80,
+               std::uint8_t protocol = 6) {
     from_kernel(nflog_, test::nflog("sp:" + std::string(reason),
-                                    test::packet4(protocol, "10.209.0.2", destination, test::ports(40000, port))));
+                                    test::packet4(protocol, "10.209.0.2", destination,
+                                                  test::ports(40000, port))));
   }
   static Fd pair(Fd& ours) {
     int fds[2];
@@ -118,7 +122,8 @@ TEST_F(KernelLogTest, lost_records_are_told) {
 
 TEST_F(KernelLogTest, stopping_reads_what_waits) {
   const std::string waiting = test::destroyed({});
-  ASSERT_EQ(::send(conntrack_.get(), waiting.data(), waiting.size(), 0), static_cast<ssize_t>(waiting.size()));
+  ASSERT_EQ(::send(conntrack_.get(), waiting.data(), waiting.size(), 0),
+            static_cast<ssize_t>(waiting.size()));
   kernel_.stop();
   EXPECT_EQ(log_.lines().size(), 1U);
 }

@@ -5,9 +5,9 @@
 namespace sallyport::firewall {
 namespace {
 
+using test::text;
 using testing::HasSubstr;
 using testing::StartsWith;
-using test::text;
 
 constexpr std::string_view kSsl("\x00\x00\x00\x08\x04\xd2\x16\x2f", 8);
 constexpr std::string_view kGss("\x00\x00\x00\x08\x04\xd2\x16\x30", 8);
@@ -115,7 +115,8 @@ TEST_F(PostgresSession, a_client_without_server_name_is_denied_with_that_reason)
 
 // FW-096, R-076: 'N', an error, a close, two bytes: never a session in clear.
 TEST_F(PostgresSession, a_server_that_does_not_agree_to_tls_gets_nothing_more) {
-  for (const std::string& answer : {std::string("N"), std::string("E\0\0\0\x08S!\0\0", 9), std::string(), std::string("Sx")}) {
+  for (const std::string& answer :
+       {std::string("N"), std::string("E\0\0\0\x08S!\0\0", 9), std::string(), std::string("Sx")}) {
     as_far_as_the_server();
     if (answer.empty())
       ::shutdown(upstream.get(), SHUT_WR);
@@ -137,7 +138,8 @@ TEST_F(PostgresSession, a_server_that_says_nothing_is_given_up_at_a_deadline) {
 //
 TEST_F(PostgresSession, tls_without_negotiation_is_ordinary_tls) {
   connect();
-  const std::string bytes = test::record(test::Hello().sni("allowed.example").alpn({"postgresql"}).message());
+  const std::string bytes =
+      test::record(test::Hello().sni("allowed.example").alpn({"postgresql"}).message());
   ASSERT_TRUE(send_all(guest, bytes));
   ASSERT_TRUE(origin_reached());
   EXPECT_TRUE(receive(upstream, bytes.size()).bytes == bytes);

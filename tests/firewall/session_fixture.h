@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One TCP session of the firewall between a client and an origin in a network of their own, with a resolver that answers from a table.
-// The test networks are opened in the boundary; what a test wants closed it closes.
+// One TCP session of the firewall between a client and an origin in a network of their own, with a
+// resolver that answers from a table. The test networks are opened in the boundary; what a test
+// wants closed it closes.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -24,18 +25,21 @@ namespace sallyport::test {
 
 class NamesToAddresses final : public Resolver {
  public:
-  explicit NamesToAddresses(boost::asio::io_context& io) : release_(io, std::chrono::steady_clock::time_point::max()) {}
+  explicit NamesToAddresses(boost::asio::io_context& io)
+      : release_(io, std::chrono::steady_clock::time_point::max()) {}
 
   boost::asio::awaitable<Result<Resolution>> resolve(std::string name, bool, bool) override {
     ++asked[name];
     while (holding) co_await release_.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
-    if (name == "silent.example") co_return fail(Code::timed_out, "silent.example: no answer in time");
+    if (name == "silent.example")
+      co_return fail(Code::timed_out, "silent.example: no answer in time");
     Resolution out;
     for (const auto& text : table[name]) out.addresses.push_back(*Address::parse(text));
     out.rcode = out.addresses.empty() ? 3 : 0;
     co_return out;
   }
-  boost::asio::awaitable<Result<std::vector<std::uint8_t>>> query(std::string, std::uint16_t) override {
+  boost::asio::awaitable<Result<std::vector<std::uint8_t>>> query(std::string,
+                                                                  std::uint16_t) override {
     ADD_FAILURE() << "a TCP session asks for addresses";
     co_return fail(Code::internal, "not expected");
   }
@@ -84,8 +88,8 @@ class SessionFixture : public LoopFixture {
     TcpPair pair = tcp_pair();
     guest = std::move(pair.near);
     ASSERT_TRUE(gate.take_connection());
-    tasks.spawn(firewall::TcpSession::serve(
-        std::make_unique<firewall::TcpSession>(room, std::move(pair.far), destination.value_or(origin_listener.endpoint))));
+    tasks.spawn(firewall::TcpSession::serve(std::make_unique<firewall::TcpSession>(
+        room, std::move(pair.far), destination.value_or(origin_listener.endpoint))));
   }
   // The firewall's connection to the origin, if there is one.
   bool origin_reached() {
@@ -106,7 +110,9 @@ class SessionFixture : public LoopFixture {
   }
 
   static std::string hello(std::string_view name) { return record(Hello().sni(name).message()); }
-  static std::string alert(int description) { return std::string("\x15\x03\x03\x00\x02\x02", 6) + static_cast<char>(description); }
+  static std::string alert(int description) {
+    return std::string("\x15\x03\x03\x00\x02\x02", 6) + static_cast<char>(description);
+  }
 
   EgressLines egress;
   firewall::Gate gate{io};

@@ -38,10 +38,12 @@ class Supervised : public test::LoopFixture {
     sockets.control = Fd(ends[1]);
     sockets.listen = Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     sockaddr_un any{.sun_family = AF_UNIX, .sun_path = {}};
-    ASSERT_EQ(::bind(sockets.listen.get(), reinterpret_cast<sockaddr*>(&any), sizeof(sa_family_t)), 0);  // abstract, chosen
+    ASSERT_EQ(::bind(sockets.listen.get(), reinterpret_cast<sockaddr*>(&any), sizeof(sa_family_t)),
+              0);  // abstract, chosen
     ASSERT_EQ(::listen(sockets.listen.get(), 4), 0);
     listen_length_ = sizeof listen_address_;
-    ::getsockname(sockets.listen.get(), reinterpret_cast<sockaddr*>(&listen_address_), &listen_length_);
+    ::getsockname(sockets.listen.get(), reinterpret_cast<sockaddr*>(&listen_address_),
+                  &listen_length_);
     auto listener = test::listen_loopback(64, "198.18.0.9");
     firewall = listener.endpoint;
     sockets.tcp4 = std::move(listener.fd);
@@ -52,7 +54,8 @@ class Supervised : public test::LoopFixture {
   }
   Supervisor second_supervisor() {
     Supervisor out{Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), {}, 0};
-    EXPECT_EQ(::connect(out.fd.get(), reinterpret_cast<sockaddr*>(&listen_address_), listen_length_), 0);
+    EXPECT_EQ(
+        ::connect(out.fd.get(), reinterpret_cast<sockaddr*>(&listen_address_), listen_length_), 0);
     return out;
   }
 
@@ -82,8 +85,11 @@ class Supervised : public test::LoopFixture {
   }
   json::object ask(json::object request) { return ask(supervisor, std::move(request)); }
   json::object configured() {
-    return {{"op", "configure"}, {"sandbox", "sbx_1"}, {"boundary", {{"opened", {"198.18.0.0/15"}}}},
-            {"resolvers", json::array()}, {"guest", {"198.18.0.2"}}};
+    return {{"op", "configure"},
+            {"sandbox", "sbx_1"},
+            {"boundary", {{"opened", {"198.18.0.0/15"}}}},
+            {"resolvers", json::array()},
+            {"guest", {"198.18.0.2"}}};
   }
   static bool ok(const json::object& answer) { return answer.at("ok").as_bool(); }
   static std::string error(const json::object& answer, std::string_view what) {
@@ -129,19 +135,23 @@ TEST_F(Supervised, a_policy_whose_domains_carry_rules_is_refused_as_a_whole) {
 // R-095
 TEST_F(Supervised, an_invalid_policy_is_refused_with_the_path_of_the_entry) {
   start();
-  const auto answer = ask({{"op", "prepare"}, {"version", 2}, {"policy", {{"allow", {"good.example", "bad*.example"}}}}});
+  const auto answer = ask({{"op", "prepare"},
+                           {"version", 2},
+                           {"policy", {{"allow", {"good.example", "bad*.example"}}}}});
   EXPECT_EQ(error(answer, "code"), "invalid");
   EXPECT_THAT(error(answer, "message"), HasSubstr("bad*.example"));
 }
 
 TEST_F(Supervised, requests_that_make_no_sense_are_refused_and_change_nothing) {
   start();
-  for (const char* text : {R"({})", R"({"op":"explode"})", R"({"op":7})", R"({"op":"prepare"})", R"({"op":"prepare","version":-1})",
-                           R"({"op":"prepare","version":1})", R"({"op":"commit"})", R"({"op":"abort","version":3})",
-                           R"({"op":"rotate_log"})", R"({"op":"configure"})", R"({"op":"configure","sandbox":"s"})",
-                           R"({"op":"configure","sandbox":"s","boundary":{"closed":["x"]}})",
-                           R"({"op":"configure","sandbox":"s","boundary":{},"resolvers":["nowhere"]})",
-                           R"({"op":"configure","sandbox":"s","boundary":{},"guest":[1]})"}) {
+  for (const char* text :
+       {R"({})", R"({"op":"explode"})", R"({"op":7})", R"({"op":"prepare"})",
+        R"({"op":"prepare","version":-1})", R"({"op":"prepare","version":1})", R"({"op":"commit"})",
+        R"({"op":"abort","version":3})", R"({"op":"rotate_log"})", R"({"op":"configure"})",
+        R"({"op":"configure","sandbox":"s"})",
+        R"({"op":"configure","sandbox":"s","boundary":{"closed":["x"]}})",
+        R"({"op":"configure","sandbox":"s","boundary":{},"resolvers":["nowhere"]})",
+        R"({"op":"configure","sandbox":"s","boundary":{},"guest":[1]})"}) {
     EXPECT_FALSE(ok(ask(json::parse(text).as_object()))) << text;
   }
   EXPECT_EQ(ask({{"op", "stats"}}).at("version").to_number<int>(), 0);
@@ -175,7 +185,8 @@ TEST_F(Supervised, without_its_supervisor_the_worker_keeps_the_policy_in_force) 
   EXPECT_EQ(receive(guest).bytes.substr(0, 1), "\x15");
 }
 
-// A supervisor that dies between prepare and commit may have changed nftables: nothing new is decided until it is back.
+// A supervisor that dies between prepare and commit may have changed nftables: nothing new is
+// decided until it is back.
 TEST_F(Supervised, an_update_whose_supervisor_died_stays_held_until_the_next_one_ends_it) {
   start();
   ASSERT_TRUE(ok(ask(configured())));

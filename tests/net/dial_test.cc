@@ -15,7 +15,9 @@ using testing::HasSubstr;
 
 class Dialling : public test::LoopFixture {
  protected:
-  void start(std::vector<Endpoint> endpoints, DialOptions options = {}) { tasks_.spawn(run(std::move(endpoints), options)); }
+  void start(std::vector<Endpoint> endpoints, DialOptions options = {}) {
+    tasks_.spawn(run(std::move(endpoints), options));
+  }
   Task<> run(std::vector<Endpoint> endpoints, DialOptions options) {
     auto dialled = dial(bell_, std::move(endpoints), options);
     result.emplace(co_await std::move(dialled));
@@ -61,7 +63,8 @@ TEST_F(Dialling, the_end_of_the_handshake_comes_with_the_first_bytes_of_who_spea
 }
 
 TEST_F(Dialling, a_refused_address_makes_room_for_the_next_at_once) {
-  start({refusing(), good_.endpoint}, {.head_start = std::chrono::hours(1), .deadline = std::chrono::hours(1)});
+  start({refusing(), good_.endpoint},
+        {.head_start = std::chrono::hours(1), .deadline = std::chrono::hours(1)});
   ASSERT_TRUE(ended());
   ASSERT_TRUE(*result);
   EXPECT_EQ((*result)->endpoint, good_.endpoint);

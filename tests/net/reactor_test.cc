@@ -38,7 +38,8 @@ TEST_F(Reacting, a_bell_that_rang_before_the_wait_is_not_missed) {
 
 TEST_F(Reacting, timers_ring_in_the_order_of_their_deadlines) {
   std::vector<int> order;
-  const auto wait = [](Reactor& r, milliseconds after, int number, std::vector<int>& into) -> Task<> {
+  const auto wait = [](Reactor& r, milliseconds after, int number,
+                       std::vector<int>& into) -> Task<> {
     Bell bell(r);
     Timer timer(bell);
     timer.start(after);
@@ -108,14 +109,18 @@ boost::asio::awaitable<int> after(boost::asio::io_context& io, milliseconds time
 
 TEST_F(Reacting, a_task_awaits_what_lives_on_asio) {
   int got = 0;
-  const auto wait = [](Reactor& r, int& into) -> Task<> { into = co_await await_asio(r, after(r.io(), milliseconds(1), 7)); };
+  const auto wait = [](Reactor& r, int& into) -> Task<> {
+    into = co_await await_asio(r, after(r.io(), milliseconds(1), 7));
+  };
   tasks_.spawn(wait(reactor, got));
   ASSERT_TRUE(until([&] { return got == 7; }));
 }
 
 TEST_F(Reacting, what_lives_on_asio_may_outlive_the_task_that_awaits_it) {
   int got = 0;
-  const auto wait = [](Reactor& r, int& into) -> Task<> { into = co_await await_asio(r, after(r.io(), milliseconds(5), 7)); };
+  const auto wait = [](Reactor& r, int& into) -> Task<> {
+    into = co_await await_asio(r, after(r.io(), milliseconds(5), 7));
+  };
   tasks_.spawn(wait(reactor, got));
   tasks_.cancel();
   bool later = false;
@@ -151,7 +156,8 @@ TEST_F(Listening, says_the_address_that_the_client_dialled) {
 
 //
 TEST_F(Listening, out_of_descriptors_it_waits_and_serves_again_when_there_are_some) {
-  if (kAddressSanitizer) GTEST_SKIP() << "UBSan looks at memory through pipes, and there are none left here";
+  if (kAddressSanitizer)
+    GTEST_SKIP() << "UBSan looks at memory through pipes, and there are none left here";
   start();
   std::vector<Fd> clients;
   for (int i = 0; i < 8; ++i) clients.push_back(test::connect_loopback(endpoint));

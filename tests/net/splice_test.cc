@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sentences of docs/policy.md and practice.md about what happens between an admitted client and its upstream.
+// Sentences of docs/policy.md and practice.md about what happens between an admitted client and its
+// upstream.
 #include "net/splice.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +16,8 @@ using test::pattern;
 
 class Relaying : public test::LoopFixture {
  protected:
-  void start(RelayLimits limits = {}, std::size_t buffered = 1U << 20, std::string_view first = "") {
+  void start(RelayLimits limits = {}, std::size_t buffered = 1U << 20,
+             std::string_view first = "") {
     budget_.set_limit(buffered);
     room_.emplace(reactor, budget_, limits);
     tasks_.emplace(test::fail_on_exception);
@@ -94,7 +96,8 @@ struct Room {
 };
 class RelayingInARoom : public Relaying, public testing::WithParamInterface<Room> {};
 
-// every byte arrives, whatever the room: with pipes, without any, and with nowhere to keep a byte.
+// every byte arrives, whatever the room: with pipes, without any, and with nowhere to
+// keep a byte.
 TEST_P(RelayingInARoom, sixteen_megabytes_pass_both_ways_at_once_unchanged) {
   RelayLimits limits;
   limits.pipes = GetParam().pipes;
@@ -107,7 +110,8 @@ TEST_P(RelayingInARoom, sixteen_megabytes_pass_both_ways_at_once_unchanged) {
   std::string down_got;
   std::string buffer(48U << 10, '\0');
   const auto push = [](const Fd& fd, std::string_view& left) {
-    const ssize_t sent = ::send(fd.get(), left.data(), std::min<std::size_t>(left.size(), 100'000), MSG_NOSIGNAL);
+    const ssize_t sent =
+        ::send(fd.get(), left.data(), std::min<std::size_t>(left.size(), 100'000), MSG_NOSIGNAL);
     if (sent > 0) left.remove_prefix(static_cast<std::size_t>(sent));
     if (left.empty()) ::shutdown(fd.get(), SHUT_WR);
   };
@@ -129,7 +133,8 @@ TEST_P(RelayingInARoom, sixteen_megabytes_pass_both_ways_at_once_unchanged) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rooms, RelayingInARoom,
-                         testing::Values(Room{"pipes", 8, 1U << 20}, Room{"no_pipes", 0, 1U << 20}, Room{"no_room", 0, 0}),
+                         testing::Values(Room{"pipes", 8, 1U << 20}, Room{"no_pipes", 0, 1U << 20},
+                                         Room{"no_room", 0, 0}),
                          [](const auto& info) { return info.param.name; });
 
 //
@@ -174,7 +179,8 @@ TEST_F(Relaying, what_a_server_said_before_it_left_reaches_a_client_that_still_s
   ASSERT_TRUE(send_all(origin, "413 too large"));
   const std::string upload = pattern(4U << 20, 6);
   std::string_view left = upload;
-  // The server never reads: the upload backs up, then the server closes with unread bytes, which is an RST.
+  // The server never reads: the upload backs up, then the server closes with unread bytes, which is
+  // an RST.
   for (int i = 0; i < 50; ++i) {
     const ssize_t sent = ::send(guest.get(), left.data(), left.size(), MSG_NOSIGNAL);
     if (sent > 0) left.remove_prefix(static_cast<std::size_t>(sent));
@@ -199,7 +205,9 @@ TEST_F(Relaying, a_half_closed_connection_without_traffic_ends) {
 
 //
 TEST_F(Relaying, an_idle_connection_ends_only_by_the_idle_limit_and_gets_keepalive) {
-  start({.half_closed = std::chrono::seconds(0), .idle = std::chrono::hours(1), .keepalive_after = std::chrono::seconds(0),
+  start({.half_closed = std::chrono::seconds(0),
+         .idle = std::chrono::hours(1),
+         .keepalive_after = std::chrono::seconds(0),
          .sweep = std::chrono::milliseconds(1)});
   int on = 0;
   socklen_t length = sizeof on;
@@ -233,7 +241,8 @@ TEST_F(Relaying, a_cut_resets_both_ends) {
 
 TEST_F(Relaying, bytes_after_urgent_data_and_before_the_end_are_not_lost) {
   start();
-  ASSERT_EQ(::send(guest.get(), "before!", 7, MSG_OOB), 7);  // the last byte is the urgent one, which no relay carries
+  ASSERT_EQ(::send(guest.get(), "before!", 7, MSG_OOB),
+            7);  // the last byte is the urgent one, which no relay carries
   ASSERT_TRUE(send_all(guest, "after"));
   guest.reset();
   EXPECT_EQ(receive(origin).bytes, "beforeafter");

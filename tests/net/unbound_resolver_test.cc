@@ -18,16 +18,20 @@ namespace sallyport {
 namespace {
 
 namespace asio = boost::asio;
-using testing::ElementsAre;
 using test::a_record;
 using test::cname_record;
 using test::DnsAuthority;
 using test::DnsReply;
+using testing::ElementsAre;
 
 DnsReply zone(const std::string& name, std::uint16_t type, unsigned number) {
-  if (name == "both.test") return {.answers = {a_record(name, type == 1 ? "198.18.0.1" : "2001:db8::1")}};
-  if (name == "four.test") return type == 1 ? DnsReply{.answers = {a_record(name, "198.18.0.4")}} : test::no_data("test");
-  if (name == "six.test") return type == 28 ? DnsReply{.answers = {a_record(name, "2001:db8::6")}} : test::no_data("test");
+  if (name == "both.test")
+    return {.answers = {a_record(name, type == 1 ? "198.18.0.1" : "2001:db8::1")}};
+  if (name == "four.test")
+    return type == 1 ? DnsReply{.answers = {a_record(name, "198.18.0.4")}} : test::no_data("test");
+  if (name == "six.test")
+    return type == 28 ? DnsReply{.answers = {a_record(name, "2001:db8::6")}}
+                      : test::no_data("test");
   if (name == "chain.test" && type == 1)
     return {.answers = {cname_record(name, "x.cdn.test"), cname_record("x.cdn.test", "y.evil.test"),
                         a_record("y.evil.test", "203.0.113.5")}};
@@ -41,14 +45,20 @@ DnsReply zone(const std::string& name, std::uint16_t type, unsigned number) {
   }
   if (name == "many.test" && type == 1) {
     DnsReply reply;
-    for (int i = 0; i < 42; ++i) reply.answers.push_back(a_record(name, "198.18.1." + std::to_string(i)));
+    for (int i = 0; i < 42; ++i)
+      reply.answers.push_back(a_record(name, "198.18.1." + std::to_string(i)));
     return reply;
   }
   if (name == "fail.test") return {.rcode = 2};
   if (name == "silent.test") return {.silent = true};
-  if (name == "half.test") return type == 1 ? DnsReply{.answers = {a_record(name, "198.18.0.7")}} : DnsReply{.silent = true};
-  if (name == "late.test") return number == 0 ? DnsReply{.silent = true} : DnsReply{.answers = {a_record(name, "198.18.0.8")}};
-  if (name == "turn.test" || name == "many.test" || name == "chain.test") return test::no_data("test");
+  if (name == "half.test")
+    return type == 1 ? DnsReply{.answers = {a_record(name, "198.18.0.7")}}
+                     : DnsReply{.silent = true};
+  if (name == "late.test")
+    return number == 0 ? DnsReply{.silent = true}
+                       : DnsReply{.answers = {a_record(name, "198.18.0.8")}};
+  if (name == "turn.test" || name == "many.test" || name == "chain.test")
+    return test::no_data("test");
   return {.rcode = 3, .authority = test::no_data("test").authority};
 }
 
@@ -66,7 +76,9 @@ class UnboundResolverTest : public testing::Test {
     while (future.wait_for(std::chrono::seconds(0)) != std::future_status::ready) io_.run_one();
     return future.get();
   }
-  Result<Resolver::Resolution> resolve(std::string name) { return run(resolver_->resolve(std::move(name), true, true)); }
+  Result<Resolver::Resolution> resolve(std::string name) {
+    return run(resolver_->resolve(std::move(name), true, true));
+  }
   std::vector<std::string> addresses(std::string name) {
     const auto found = resolve(std::move(name));
     std::vector<std::string> out;
@@ -130,7 +142,8 @@ TEST_F(UnboundResolverTest, identical_questions_in_flight_are_one_upstream) {
   open();
   std::vector<std::future<Result<Resolver::Resolution>>> futures;
   for (int i = 0; i < 20; ++i)
-    futures.push_back(asio::co_spawn(io_, resolver_->resolve("turn.test", true, false), asio::use_future));
+    futures.push_back(
+        asio::co_spawn(io_, resolver_->resolve("turn.test", true, false), asio::use_future));
   for (auto& future : futures) {
     while (future.wait_for(std::chrono::seconds(0)) != std::future_status::ready) io_.run_one();
     const auto found = future.get();
@@ -234,7 +247,8 @@ TEST(AddressCache, never_holds_more_than_its_capacity) {
   AddressCache cache(16, std::chrono::seconds(100));
   const AddressCache::Time start{};
   for (int i = 0; i < 1000; ++i) {
-    cache.put(std::to_string(i), {*Address::parse("198.18.0.1")}, std::chrono::seconds(1 + i % 50), start);
+    cache.put(std::to_string(i), {*Address::parse("198.18.0.1")}, std::chrono::seconds(1 + i % 50),
+              start);
     EXPECT_LE(cache.size(), 16U);
     EXPECT_NE(cache.find(std::to_string(i), start), nullptr);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// R-095, R-097: the daemon is killed at every step of every operation; the next one finds whole sandboxes with a whole
-// policy, or nothing.
+// R-095, R-097: the daemon is killed at every step of every operation; the next one finds whole
+// sandboxes with a whole policy, or nothing.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,9 +16,12 @@ using test::TestNode;
 constexpr const char* kOld = R"({"allow":["a.example.com"],"subnets":{"allow":["198.18.1.0/24"]}})";
 constexpr const char* kNew = R"({"subnets":{"allow":["198.18.2.0/24"]}})";
 
-// Runs `story` as a daemon of its own in a child process that is gone, as if by kill -9, when it reaches step `kill_at`
-// after `armed` was set. True: it was killed; false: the story was over before.
-bool daemon_dies(const std::string& directory, const std::function<void(TestNode&, const std::function<void()>& arm)>& story, int kill_at) {
+// Runs `story` as a daemon of its own in a child process that is gone, as if by kill -9, when it
+// reaches step `kill_at` after `armed` was set. True: it was killed; false: the story was over
+// before.
+bool daemon_dies(const std::string& directory,
+                 const std::function<void(TestNode&, const std::function<void()>& arm)>& story,
+                 int kill_at) {
   const pid_t child = ::fork();
   if (child == 0) {
     auto node = new TestNode(directory);  // never destroyed: a killed daemon destroys nothing
@@ -39,10 +42,13 @@ TEST(Recovery, a_daemon_killed_during_create_leaves_nothing_and_the_name_free) {
   int at = 1;
   for (bool killed = true; killed; ++at) {
     const TempDirectory directory;
-    killed = daemon_dies(directory.path(), [](TestNode& node, const auto& arm) {
-      arm();
-      CHECK(node.create("web", kOld).has_value());
-    }, at);
+    killed = daemon_dies(
+        directory.path(),
+        [](TestNode& node, const auto& arm) {
+          arm();
+          CHECK(node.create("web", kOld).has_value());
+        },
+        at);
     TestNode node(directory.path());
     const auto recovered = node.supervisor->recover();
     ASSERT_TRUE(recovered) << "step " << at << ": " << recovered.error().message;
@@ -50,7 +56,8 @@ TEST(Recovery, a_daemon_killed_during_create_leaves_nothing_and_the_name_free) {
       EXPECT_EQ(node.view("web")->session.status, "running");  // it was created, and is taken over
       continue;
     }
-    EXPECT_TRUE(node.kernel.everything().empty()) << "step " << at << ": " << node.kernel.everything().front();
+    EXPECT_TRUE(node.kernel.everything().empty())
+        << "step " << at << ": " << node.kernel.everything().front();
     EXPECT_TRUE(node.create("web", kOld)) << "step " << at;
   }
   EXPECT_GT(at, 10);
@@ -60,20 +67,27 @@ TEST(Recovery, a_daemon_killed_during_an_update_comes_back_with_one_whole_policy
   int at = 1;
   for (bool killed = true; killed; ++at) {
     const TempDirectory directory;
-    killed = daemon_dies(directory.path(), [](TestNode& node, const auto& arm) {
-      const auto view = node.create("web", kOld);
-      CHECK(view.has_value());
-      arm();
-      CHECK(node.set_policy(view->session.id, kNew).has_value());
-    }, at);
+    killed = daemon_dies(
+        directory.path(),
+        [](TestNode& node, const auto& arm) {
+          const auto view = node.create("web", kOld);
+          CHECK(view.has_value());
+          arm();
+          CHECK(node.set_policy(view->session.id, kNew).has_value());
+        },
+        at);
     TestNode node(directory.path());
     ASSERT_TRUE(node.supervisor->recover()) << "step " << at;
     const auto view = node.view("web");
     ASSERT_TRUE(view);
     EXPECT_EQ(view->session.status, "running") << "step " << at;
     const auto stored = node.store->policy({"team", "project", "web"});
-    EXPECT_EQ(node.kernel.content("nft", view->session.id), stored->version == 2 ? " +198.18.2.0/24" : " +198.18.1.0/24") << "step " << at;
-    EXPECT_TRUE(node.kernel.content("worker", view->session.id).starts_with("v" + std::to_string(stored->version) + " ")) << "step " << at;
+    EXPECT_EQ(node.kernel.content("nft", view->session.id),
+              stored->version == 2 ? " +198.18.2.0/24" : " +198.18.1.0/24")
+        << "step " << at;
+    EXPECT_TRUE(node.kernel.content("worker", view->session.id)
+                    .starts_with("v" + std::to_string(stored->version) + " "))
+        << "step " << at;
     if (!killed) EXPECT_EQ(stored->version, 2U);  // acknowledged
   }
   EXPECT_GT(at, 4);
@@ -83,12 +97,15 @@ TEST(Recovery, a_daemon_killed_during_stop_finishes_stopping) {
   int at = 1;
   for (bool killed = true; killed; ++at) {
     const TempDirectory directory;
-    killed = daemon_dies(directory.path(), [](TestNode& node, const auto& arm) {
-      const auto view = node.create("web", kOld);
-      CHECK(view.has_value());
-      arm();
-      CHECK(node.stop(view->session.id).has_value());
-    }, at);
+    killed = daemon_dies(
+        directory.path(),
+        [](TestNode& node, const auto& arm) {
+          const auto view = node.create("web", kOld);
+          CHECK(view.has_value());
+          arm();
+          CHECK(node.stop(view->session.id).has_value());
+        },
+        at);
     TestNode node(directory.path());
     ASSERT_TRUE(node.supervisor->recover()) << "step " << at;
     EXPECT_EQ(node.view("web")->session.status, "stopped") << "step " << at;
@@ -100,7 +117,9 @@ TEST(Recovery, a_daemon_killed_during_stop_finishes_stopping) {
 // Running sandboxes live on: same guest, same worker, same policy, and they obey the new daemon.
 TEST(Recovery, a_running_sandbox_is_taken_over) {
   const TempDirectory directory;
-  daemon_dies(directory.path(), [](TestNode& node, const auto&) { CHECK(node.create("web", kOld).has_value()); }, 0);
+  daemon_dies(
+      directory.path(),
+      [](TestNode& node, const auto&) { CHECK(node.create("web", kOld).has_value()); }, 0);
   TestNode node(directory.path());
   const std::string id = node.view("web")->session.id;
   const std::string guest = node.kernel.content("guest", id);
@@ -113,7 +132,9 @@ TEST(Recovery, a_running_sandbox_is_taken_over) {
 
 TEST(Recovery, a_worker_that_died_meanwhile_is_replaced) {
   const TempDirectory directory;
-  daemon_dies(directory.path(), [](TestNode& node, const auto&) { CHECK(node.create("web", kOld).has_value()); }, 0);
+  daemon_dies(
+      directory.path(),
+      [](TestNode& node, const auto&) { CHECK(node.create("web", kOld).has_value()); }, 0);
   TestNode node(directory.path());
   const std::string id = node.view("web")->session.id;
   node.kernel.remove("worker", id);
@@ -125,7 +146,9 @@ TEST(Recovery, a_worker_that_died_meanwhile_is_replaced) {
 
 TEST(Recovery, a_guest_that_died_meanwhile_is_cleaned_away) {
   const TempDirectory directory;
-  daemon_dies(directory.path(), [](TestNode& node, const auto&) { CHECK(node.create("web", kOld).has_value()); }, 0);
+  daemon_dies(
+      directory.path(),
+      [](TestNode& node, const auto&) { CHECK(node.create("web", kOld).has_value()); }, 0);
   TestNode node(directory.path());
   const std::string id = node.view("web")->session.id;
   ::kill(std::atoi(node.kernel.content("guest", id).c_str()), SIGKILL);
@@ -152,14 +175,18 @@ TEST(Recovery, what_nobody_knows_is_swept_away) {
 // R-098: what is read back after a restart is what was set.
 TEST(Recovery, the_policy_outlives_stop_and_restart) {
   const TempDirectory directory;
-  daemon_dies(directory.path(), [](TestNode& node, const auto&) {
-    const auto view = node.create("web", kOld);
-    CHECK(node.set_policy(view->session.id, kNew).has_value());
-    CHECK(node.stop(view->session.id).has_value());
-  }, 0);
+  daemon_dies(
+      directory.path(),
+      [](TestNode& node, const auto&) {
+        const auto view = node.create("web", kOld);
+        CHECK(node.set_policy(view->session.id, kNew).has_value());
+        CHECK(node.stop(view->session.id).has_value());
+      },
+      0);
   TestNode node(directory.path());
   ASSERT_TRUE(node.supervisor->recover());
-  EXPECT_EQ(node.view("web")->policy.at("allowedCIDRs").as_array().at(0).as_string(), "198.18.2.0/24");
+  EXPECT_EQ(node.view("web")->policy.at("allowedCIDRs").as_array().at(0).as_string(),
+            "198.18.2.0/24");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// output is byte-exact for every reader, an unwatched command never blocks, a watched one is never overrun.
+// output is byte-exact for every reader, an unwatched command never blocks, a watched
+// one is never overrun.
 #include "sandbox/spool.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,9 @@ class SpoolTest : public testing::Test {
     ASSERT_TRUE(opened) << opened.error().message;
     spool_ = *opened;
   }
-  void append(Output stream, const std::string& text) { ASSERT_TRUE(spool_->append(stream, as_bytes(text))); }
+  void append(Output stream, const std::string& text) {
+    ASSERT_TRUE(spool_->append(stream, as_bytes(text)));
+  }
   static std::string read_all(Spool::Reader& reader, Output stream) {
     std::string out;
     while (true) {

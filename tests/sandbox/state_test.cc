@@ -8,10 +8,12 @@
 namespace sallyport::sandbox {
 namespace {
 
-constexpr std::array kStates = {State::pending, State::running, State::stopping, State::snapshotting,
-                                State::stopped, State::failed,  State::aborted};
-constexpr std::array kEvents = {Event::started, Event::start_failed, Event::stop_requested, Event::snapshot_requested,
-                                Event::halted,  Event::died,         Event::abandoned};
+constexpr std::array kStates = {State::pending,      State::running, State::stopping,
+                                State::snapshotting, State::stopped, State::failed,
+                                State::aborted};
+constexpr std::array kEvents = {
+    Event::started, Event::start_failed, Event::stop_requested, Event::snapshot_requested,
+    Event::halted,  Event::died,         Event::abandoned};
 
 TEST(State, a_session_that_ended_stays_ended) {
   for (const State state : kStates) {
@@ -22,7 +24,8 @@ TEST(State, a_session_that_ended_stays_ended) {
 }
 
 TEST(State, only_a_pending_session_becomes_running) {
-  for (const State state : kStates) EXPECT_EQ(next(state, Event::started).has_value(), state == State::pending);
+  for (const State state : kStates)
+    EXPECT_EQ(next(state, Event::started).has_value(), state == State::pending);
 }
 
 TEST(State, every_state_that_is_not_final_has_a_way_out_when_the_daemon_comes_back) {
@@ -35,7 +38,8 @@ TEST(State, every_state_that_is_not_final_has_a_way_out_when_the_daemon_comes_ba
 }
 
 TEST(State, stopping_ends_as_stopped_however_it_ends) {
-  for (const Event event : {Event::halted, Event::died, Event::abandoned}) EXPECT_EQ(next(State::stopping, event), State::stopped);
+  for (const Event event : {Event::halted, Event::died, Event::abandoned})
+    EXPECT_EQ(next(State::stopping, event), State::stopped);
 }
 
 TEST(State, names_are_those_of_the_api_and_come_back) {

@@ -79,17 +79,20 @@ TEST_F(SupervisorTest, a_create_that_fails_at_any_step_leaves_nothing) {
     const auto view = node.create("web", kAllowA);
     node.kernel.fail_at = 0;
     ASSERT_FALSE(view) << "step " << at;
-    EXPECT_TRUE(node.kernel.everything().empty()) << "step " << at << ": " << node.kernel.everything().front();
+    EXPECT_TRUE(node.kernel.everything().empty())
+        << "step " << at << ": " << node.kernel.everything().front();
     EXPECT_EQ(node.view("web").error().code, Code::not_found) << "step " << at;
     EXPECT_EQ(node.supervisor->live_count(), 0U);
   }
   EXPECT_TRUE(node.create("web"));
 }
 
-// FW-002, FW-013, I4: the new policy is in the kernel, the worker and the store when the call returns, with counts.
+// FW-002, FW-013, I4: the new policy is in the kernel, the worker and the store when the call
+// returns, with counts.
 TEST_F(SupervisorTest, an_update_is_in_force_everywhere_when_it_returns) {
   const std::string id = node.create("web")->session.id;
-  const auto update = node.set_policy(id, R"({"allow":["a.example.com"],"subnets":{"allow":["198.18.5.0/24"]}})");
+  const auto update =
+      node.set_policy(id, R"({"allow":["a.example.com"],"subnets":{"allow":["198.18.5.0/24"]}})");
   ASSERT_TRUE(update) << update.error().message;
   EXPECT_EQ(update->version, 2U);
   EXPECT_EQ(update->counts.kept, 13U);  // the worker's 12 and the kernel's 1
@@ -104,10 +107,13 @@ TEST_F(SupervisorTest, an_update_is_in_force_everywhere_when_it_returns) {
 TEST_F(SupervisorTest, modes_follow_each_other_without_a_trace) {
   const std::string id = node.create("web")->session.id;
   const std::vector<std::pair<std::string, std::string>> modes = {
-      {R"({"mode":"allow-all"})", "all"}, {R"({"subnets":{"allow":["198.18.5.0/24"]}})", " +198.18.5.0/24"}, {kDenyAll, "deny"}};
+      {R"({"mode":"allow-all"})", "all"},
+      {R"({"subnets":{"allow":["198.18.5.0/24"]}})", " +198.18.5.0/24"},
+      {kDenyAll, "deny"}};
   std::uint64_t version = 1;
   for (int round = 0; round < 20; ++round) {
-    const auto& [policy, kernel] = modes[static_cast<std::size_t>(round * 7 + round / 3) % modes.size()];
+    const auto& [policy, kernel] =
+        modes[static_cast<std::size_t>(round * 7 + round / 3) % modes.size()];
     ASSERT_TRUE(node.set_policy(id, policy));
     EXPECT_EQ(node.kernel.content("nft", id), kernel);
     EXPECT_TRUE(worker_policy(id).starts_with("v" + std::to_string(++version) + " "));
@@ -122,7 +128,8 @@ TEST_F(SupervisorTest, an_update_that_fails_at_any_step_leaves_one_whole_policy)
   const int steps = node.kernel.steps();
   ASSERT_GE(steps, 4);
   for (int at = 1; at <= steps; ++at) {
-    ASSERT_TRUE(node.set_policy(id, R"({"allow":["a.example.com"],"subnets":{"allow":["198.18.1.0/24"]}})"));
+    ASSERT_TRUE(node.set_policy(
+        id, R"({"allow":["a.example.com"],"subnets":{"allow":["198.18.1.0/24"]}})"));
     const auto before = node.store->policy({"team", "project", "web"});
     node.kernel.restart_count();
     node.kernel.fail_at = at;
@@ -133,8 +140,10 @@ TEST_F(SupervisorTest, an_update_that_fails_at_any_step_leaves_one_whole_policy)
     const auto after = node.store->policy({"team", "project", "web"});
     const bool changed = after->version != before->version;
     EXPECT_EQ(changed, update.has_value()) << "step " << at;
-    EXPECT_EQ(node.kernel.content("nft", id), changed ? " +198.18.2.0/24" : " +198.18.1.0/24") << "step " << at;
-    EXPECT_TRUE(worker_policy(id).starts_with("v" + std::to_string(after->version) + " ")) << "step " << at << " " << worker_policy(id);
+    EXPECT_EQ(node.kernel.content("nft", id), changed ? " +198.18.2.0/24" : " +198.18.1.0/24")
+        << "step " << at;
+    EXPECT_TRUE(worker_policy(id).starts_with("v" + std::to_string(after->version) + " "))
+        << "step " << at << " " << worker_policy(id);
   }
 }
 
@@ -146,7 +155,9 @@ TEST_F(SupervisorTest, concurrent_updates_end_with_the_last_version) {
     auto promise = std::make_shared<std::promise<Result<PolicyUpdate>>>();
     updates.push_back(promise->get_future());
     auto policy = policy::parse_policy(i % 2 == 0 ? kAllowA : kDenyAll);
-    node.supervisor->set_policy(id, *policy, [promise](Result<PolicyUpdate> update) { promise->set_value(std::move(update)); });
+    node.supervisor->set_policy(id, *policy, [promise](Result<PolicyUpdate> update) {
+      promise->set_value(std::move(update));
+    });
   }
   std::set<std::uint64_t> versions;
   for (auto& each : updates) {
@@ -171,7 +182,8 @@ TEST_F(SupervisorTest, a_dead_worker_comes_back_with_the_same_policy) {
   EXPECT_TRUE(node.set_policy(id, kAllowA));
 }
 
-// R-097: while no worker can be started nothing opens; once one can, it comes without anybody asking.
+// R-097: while no worker can be started nothing opens; once one can, it comes without anybody
+// asking.
 TEST_F(SupervisorTest, a_worker_that_cannot_start_is_tried_again) {
   const std::string id = node.create("web", kAllowA)->session.id;
   const std::string before = worker_policy(id);
@@ -179,7 +191,8 @@ TEST_F(SupervisorTest, a_worker_that_cannot_start_is_tried_again) {
   node.workers.kill(id);
   node.until([&] { return worker_policy(id).empty(); });
   EXPECT_EQ(node.set_policy(id, R"({"mode":"allow-all"})").has_value(), false);
-  EXPECT_EQ(node.kernel.content("nft", id), "deny");  // a policy by names opens nothing in the kernel
+  EXPECT_EQ(node.kernel.content("nft", id),
+            "deny");  // a policy by names opens nothing in the kernel
   node.workers.refuse_launch = false;
   node.until([&] { return worker_policy(id) == before; });
 }
@@ -218,10 +231,12 @@ TEST_F(SupervisorTest, a_sandbox_stops_at_its_timeout) {
 
 TEST_F(SupervisorTest, extending_adds_exactly_and_has_a_limit) {
   const auto view = node.create("web");
-  const auto extended = TestNode::wait<View>([&](auto done) { node.supervisor->extend(view->session.id, 60'000, done); });
+  const auto extended = TestNode::wait<View>(
+      [&](auto done) { node.supervisor->extend(view->session.id, 60'000, done); });
   ASSERT_TRUE(extended);
   EXPECT_EQ(extended->session.timeout, view->session.timeout + 60'000);
-  const auto beyond = TestNode::wait<View>([&](auto done) { node.supervisor->extend(view->session.id, 3'600'000, done); });
+  const auto beyond = TestNode::wait<View>(
+      [&](auto done) { node.supervisor->extend(view->session.id, 3'600'000, done); });
   EXPECT_EQ(beyond.error().code, Code::invalid);
 }
 
@@ -250,7 +265,8 @@ TEST_F(SupervisorTest, many_are_created_at_once) {
     creates.push_back(promise->get_future());
     CreateRequest request;
     request.key = {"team", "project", "box" + std::to_string(i)};
-    node.supervisor->create(std::move(request), [promise](Result<View> view) { promise->set_value(std::move(view)); });
+    node.supervisor->create(std::move(request),
+                            [promise](Result<View> view) { promise->set_value(std::move(view)); });
   }
   std::set<unsigned> slots;
   for (auto& each : creates) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store: what goes in comes out, names are unique, pages are complete, versions only grow, secrets pass the sealer.
+// The store: what goes in comes out, names are unique, pages are complete, versions only grow,
+// secrets pass the sealer.
 #include "store/sqlite_store.h"
 
 #include <gtest/gtest.h>
@@ -15,14 +16,16 @@
 namespace sallyport::store {
 namespace {
 
-// Turns every byte round, so that a test can tell sealed from open; refuses what was sealed for another purpose.
+// Turns every byte round, so that a test can tell sealed from open; refuses what was sealed for
+// another purpose.
 class FlippingSealer : public Sealer {
  public:
   Result<std::string> seal(const Secret& secret, std::string_view purpose) override {
     return std::string(purpose) + "|" + flip(secret.reveal());
   }
   Result<Secret> open(std::string_view sealed, std::string_view purpose) override {
-    if (!sealed.starts_with(std::string(purpose) + "|")) return fail(Code::internal, "sealed for another purpose");
+    if (!sealed.starts_with(std::string(purpose) + "|"))
+      return fail(Code::internal, "sealed for another purpose");
     return Secret(flip(sealed.substr(purpose.size() + 1)));
   }
 
@@ -70,7 +73,8 @@ class SqliteStoreTest : public testing::Test {
     return out;
   }
   Result<> add(const SandboxRecord& record, const std::string& policy = "{}") {
-    return store_->add_sandbox(record, session(record), {1, Secret(policy), json::object{{"mode", "custom"}}}, Secret("{}"));
+    return store_->add_sandbox(record, session(record),
+                               {1, Secret(policy), json::object{{"mode", "custom"}}}, Secret("{}"));
   }
 
   FlippingSealer sealer_;
@@ -86,7 +90,9 @@ TEST_F(SqliteStoreTest, what_is_added_is_read_back_after_reopening) {
   SessionRecord first = session(record);
   first.slot = 7;
   first.image_dir = "/images/base";
-  ASSERT_TRUE(store_->add_sandbox(record, first, {1, Secret("{}"), json::object{{"mode", "allow-all"}}}, Secret(R"({"A":"b"})")));
+  ASSERT_TRUE(store_->add_sandbox(record, first,
+                                  {1, Secret("{}"), json::object{{"mode", "allow-all"}}},
+                                  Secret(R"({"A":"b"})")));
   open();
   const auto read = store_->sandbox(record.key);
   ASSERT_TRUE(read) << read.error().message;
@@ -109,8 +115,11 @@ TEST_F(SqliteStoreTest, a_name_is_unique_in_its_project_only) {
 
 // SB-062: the file never holds what the sealer was given.
 TEST_F(SqliteStoreTest, secrets_reach_the_disk_only_sealed) {
-  ASSERT_TRUE(add(sandbox("web"), R"({"allow":{"a.example.com":[{"transform":[{"headers":{"k":"hunter2hunter2"}}]}]}})"));
-  ASSERT_TRUE(store_->set_policy({"team", "project", "web"}, {2, Secret("swordfish-swordfish"), json::object()}));
+  ASSERT_TRUE(
+      add(sandbox("web"),
+          R"({"allow":{"a.example.com":[{"transform":[{"headers":{"k":"hunter2hunter2"}}]}]}})"));
+  ASSERT_TRUE(store_->set_policy({"team", "project", "web"},
+                                 {2, Secret("swordfish-swordfish"), json::object()}));
   EXPECT_EQ(store_->policy({"team", "project", "web"})->request.reveal(), "swordfish-swordfish");
   store_.reset();
   for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
@@ -123,7 +132,8 @@ TEST_F(SqliteStoreTest, secrets_reach_the_disk_only_sealed) {
 
 TEST_F(SqliteStoreTest, the_file_belongs_to_its_owner_alone) {
   const auto mode = std::filesystem::status(path()).permissions();
-  EXPECT_EQ(mode & (std::filesystem::perms::group_all | std::filesystem::perms::others_all), std::filesystem::perms::none);
+  EXPECT_EQ(mode & (std::filesystem::perms::group_all | std::filesystem::perms::others_all),
+            std::filesystem::perms::none);
 }
 
 // R-095: the last writer wins by version, an older one never replaces a newer.
@@ -131,18 +141,22 @@ TEST_F(SqliteStoreTest, policy_versions_only_grow) {
   ASSERT_TRUE(add(sandbox("web")));
   const SandboxKey key = {"team", "project", "web"};
   EXPECT_TRUE(store_->set_policy(key, {3, Secret("three"), json::object()}));
-  EXPECT_EQ(store_->set_policy(key, {3, Secret("again"), json::object()}).error().code, Code::conflict);
-  EXPECT_EQ(store_->set_policy(key, {2, Secret("two"), json::object()}).error().code, Code::conflict);
+  EXPECT_EQ(store_->set_policy(key, {3, Secret("again"), json::object()}).error().code,
+            Code::conflict);
+  EXPECT_EQ(store_->set_policy(key, {2, Secret("two"), json::object()}).error().code,
+            Code::conflict);
   EXPECT_EQ(store_->policy(key)->request.reveal(), "three");
 }
 
 TEST_F(SqliteStoreTest, pages_hold_every_sandbox_once_in_order) {
   for (int i = 0; i < 23; ++i) {
-    SandboxRecord record = sandbox("box" + std::to_string(i), 1000 + i / 3);  // equal times are told apart by the row
+    SandboxRecord record =
+        sandbox("box" + std::to_string(i), 1000 + i / 3);  // equal times are told apart by the row
     record.current_session = "sbx_" + std::to_string(i);
     ASSERT_TRUE(add(record));
   }
-  for (const auto sort : {SandboxFilter::Sort::created_at, SandboxFilter::Sort::name, SandboxFilter::Sort::status_updated_at}) {
+  for (const auto sort : {SandboxFilter::Sort::created_at, SandboxFilter::Sort::name,
+                          SandboxFilter::Sort::status_updated_at}) {
     for (const bool descending : {true, false}) {
       SandboxFilter filter;
       filter.sort = sort;
@@ -158,7 +172,8 @@ TEST_F(SqliteStoreTest, pages_hold_every_sandbox_once_in_order) {
       EXPECT_EQ(names.size(), 23U);
       EXPECT_EQ(std::set(names.begin(), names.end()).size(), 23U);
       if (sort == SandboxFilter::Sort::name) {
-        EXPECT_TRUE(descending ? std::ranges::is_sorted(names, std::greater<>()) : std::ranges::is_sorted(names));
+        EXPECT_TRUE(descending ? std::ranges::is_sorted(names, std::greater<>())
+                               : std::ranges::is_sorted(names));
       }
     }
   }
@@ -170,7 +185,9 @@ TEST_F(SqliteStoreTest, filters_join) {
     record.tags = {{"kind", std::string(name).substr(0, 2)}};
     ASSERT_TRUE(add(record));
   }
-  const auto count = [&](const SandboxFilter& filter) { return store_->sandboxes(filter, {})->items.size(); };
+  const auto count = [&](const SandboxFilter& filter) {
+    return store_->sandboxes(filter, {})->items.size();
+  };
   SandboxFilter filter;
   filter.sort = SandboxFilter::Sort::name;
   filter.name_prefix = "web-";
@@ -189,7 +206,8 @@ TEST_F(SqliteStoreTest, filters_join) {
 
 TEST_F(SqliteStoreTest, a_foreign_cursor_is_refused) {
   for (const char* cursor : {"x", "12", ".", "'; DROP TABLE sandboxes; --"}) {
-    EXPECT_EQ(store_->sandboxes({}, {.limit = 5, .cursor = cursor}).error().code, Code::invalid) << cursor;
+    EXPECT_EQ(store_->sandboxes({}, {.limit = 5, .cursor = cursor}).error().code, Code::invalid)
+        << cursor;
   }
 }
 
@@ -213,9 +231,16 @@ TEST_F(SqliteStoreTest, a_session_carries_its_status_and_sums_over) {
 
 TEST_F(SqliteStoreTest, removing_a_sandbox_takes_everything_of_it_along) {
   ASSERT_TRUE(add(sandbox("web")));
-  ASSERT_TRUE(store_->put_command({.id = "cmd_1", .session = "sbx_web", .name = "ls", .args = {"-l", "\xc3\xa9"}, .cwd = "/",
-                                   .started_at = 1, .exit_code = {}, .duration = {}}));
-  EXPECT_EQ(store_->command("sbx_web", "cmd_1")->args, (std::vector<std::string>{"-l", "\xc3\xa9"}));
+  ASSERT_TRUE(store_->put_command({.id = "cmd_1",
+                                   .session = "sbx_web",
+                                   .name = "ls",
+                                   .args = {"-l", "\xc3\xa9"},
+                                   .cwd = "/",
+                                   .started_at = 1,
+                                   .exit_code = {},
+                                   .duration = {}}));
+  EXPECT_EQ(store_->command("sbx_web", "cmd_1")->args,
+            (std::vector<std::string>{"-l", "\xc3\xa9"}));
   ASSERT_TRUE(store_->remove_sandbox({"team", "project", "web"}));
   EXPECT_EQ(store_->session("sbx_web").error().code, Code::not_found);
   EXPECT_EQ(store_->command("sbx_web", "cmd_1").error().code, Code::not_found);
@@ -224,8 +249,14 @@ TEST_F(SqliteStoreTest, removing_a_sandbox_takes_everything_of_it_along) {
 
 TEST_F(SqliteStoreTest, a_command_is_updated_with_its_end) {
   ASSERT_TRUE(add(sandbox("web")));
-  CommandRecord command{.id = "cmd_1", .session = "sbx_web", .name = "ls", .args = {}, .cwd = "/", .started_at = 1,
-                        .exit_code = {}, .duration = {}};
+  CommandRecord command{.id = "cmd_1",
+                        .session = "sbx_web",
+                        .name = "ls",
+                        .args = {},
+                        .cwd = "/",
+                        .started_at = 1,
+                        .exit_code = {},
+                        .duration = {}};
   ASSERT_TRUE(store_->put_command(command));
   EXPECT_FALSE(store_->command("sbx_web", "cmd_1")->exit_code);
   command.exit_code = 3;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocking sockets and poll; one TCP question at a time. Trusts its clients, as only tests talk to it.
+// Blocking sockets and poll; one TCP question at a time. Trusts its clients, as only tests talk to
+// it.
 #include "support/dns_authority.h"
 
 #include <netinet/in.h>
@@ -25,7 +26,8 @@ void put32(std::string& out, std::uint32_t value) {
   put16(out, value & 0xffff);
 }
 unsigned get16(std::string_view bytes, std::size_t at) {
-  return (static_cast<unsigned>(static_cast<unsigned char>(bytes[at])) << 8) | static_cast<unsigned char>(bytes[at + 1]);
+  return (static_cast<unsigned>(static_cast<unsigned char>(bytes[at])) << 8) |
+         static_cast<unsigned char>(bytes[at + 1]);
 }
 Fd bound(int type, Endpoint endpoint) {
   sockaddr_storage storage{};
@@ -130,16 +132,20 @@ unsigned DnsAuthority::asked(const std::string& name, std::uint16_t type) const 
 void DnsAuthority::serve() {
   std::array<char, 4096> buffer;
   for (;;) {
-    std::array<pollfd, 3> fds{{{udp_.get(), POLLIN, 0}, {tcp_listener_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}}};
+    std::array<pollfd, 3> fds{
+        {{udp_.get(), POLLIN, 0}, {tcp_listener_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}}};
     if (::poll(fds.data(), fds.size(), -1) < 0) continue;
     if (fds[2].revents != 0) return;
     if (fds[0].revents != 0) {
       sockaddr_storage peer{};
       socklen_t length = sizeof peer;
-      const ssize_t count = ::recvfrom(udp_.get(), buffer.data(), buffer.size(), 0, reinterpret_cast<sockaddr*>(&peer), &length);
+      const ssize_t count = ::recvfrom(udp_.get(), buffer.data(), buffer.size(), 0,
+                                       reinterpret_cast<sockaddr*>(&peer), &length);
       if (count <= 12) continue;
       const std::string reply = answer({buffer.data(), static_cast<std::size_t>(count)}, true);
-      if (!reply.empty()) ::sendto(udp_.get(), reply.data(), reply.size(), 0, reinterpret_cast<sockaddr*>(&peer), length);
+      if (!reply.empty())
+        ::sendto(udp_.get(), reply.data(), reply.size(), 0, reinterpret_cast<sockaddr*>(&peer),
+                 length);
     }
     if (fds[1].revents != 0) {
       const Fd stream(::accept(tcp_listener_.get(), nullptr, nullptr));
@@ -168,7 +174,8 @@ std::string DnsAuthority::answer(std::string_view question, bool udp) {
   while (question[at] != 0) {
     const auto length = static_cast<std::size_t>(question[at]);
     if (!name.empty()) name += '.';
-    for (const char c : question.substr(at + 1, length)) name += static_cast<char>(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
+    for (const char c : question.substr(at + 1, length))
+      name += static_cast<char>(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
     at += 1 + length;
   }
   const std::size_t end = at + 5;
@@ -186,7 +193,8 @@ std::string DnsAuthority::answer(std::string_view question, bool udp) {
   if (reply.silent) return {};
   const auto render = [&](bool truncated) {
     std::string out(question.substr(0, 2));
-    put16(out, 0x8080U | (truncated ? 0x200U : 0U) | static_cast<unsigned>(reply.rcode));  // QR RA: a resolver
+    put16(out, 0x8080U | (truncated ? 0x200U : 0U) |
+                   static_cast<unsigned>(reply.rcode));  // QR RA: a resolver
     put16(out, 1);
     put16(out, truncated ? 0 : static_cast<unsigned>(reply.answers.size()));
     put16(out, truncated ? 0 : static_cast<unsigned>(reply.authority.size()));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A name server for tests: answers from a function, over UDP and TCP on one loopback port, in a thread of its own. Keeps count
-// of what it was asked, so that a test can say that a query never came.
+// A name server for tests: answers from a function, over UDP and TCP on one loopback port, in a
+// thread of its own. Keeps count of what it was asked, so that a test can say that a query never
+// came.
 #pragma once
 
 #include <atomic>
@@ -35,7 +36,8 @@ struct DnsReply {
   std::vector<DnsRecord> authority = {};
   bool silent = false;
 };
-DnsRecord a_record(std::string_view name, std::string_view address, std::uint32_t ttl = 60);  // A or AAAA
+DnsRecord a_record(std::string_view name, std::string_view address,
+                   std::uint32_t ttl = 60);  // A or AAAA
 DnsRecord cname_record(std::string_view name, std::string_view target, std::uint32_t ttl = 60);
 DnsReply no_data(std::string_view zone);
 std::string record_bytes(const DnsRecord& record);
@@ -45,7 +47,8 @@ std::string answer_message(const std::string& name, std::uint16_t type, const Dn
 class DnsAuthority {
  public:
   // `number` counts the questions for this (name, type), from 0.
-  using Zone = std::function<DnsReply(const std::string& name, std::uint16_t type, unsigned number)>;
+  using Zone =
+      std::function<DnsReply(const std::string& name, std::uint16_t type, unsigned number)>;
 
   explicit DnsAuthority(Zone zone, const char* address = "127.0.0.1", std::uint16_t port = 0);
   ~DnsAuthority();

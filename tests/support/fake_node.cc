@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 using sandbox::Worker;
 
 FakeKernel::FakeKernel(std::string directory) : directory_(std::move(directory)) {
-  for (const char* kind : {"router", "nft", "link", "worker", "guest"}) fs::create_directories(directory_ + "/" + kind);
+  for (const char* kind : {"router", "nft", "link", "worker", "guest"})
+    fs::create_directories(directory_ + "/" + kind);
 }
 
 FakeKernel::~FakeKernel() {
@@ -44,7 +45,9 @@ void FakeKernel::put(const std::string& kind, const std::string& id, const std::
   fs::rename(path + ".new", path);
 }
 
-void FakeKernel::remove(const std::string& kind, const std::string& id) { fs::remove(directory_ + "/" + kind + "/" + id); }
+void FakeKernel::remove(const std::string& kind, const std::string& id) {
+  fs::remove(directory_ + "/" + kind + "/" + id);
+}
 
 std::string FakeKernel::content(const std::string& kind, const std::string& id) const {
   std::ifstream file(directory_ + "/" + kind + "/" + id);
@@ -86,14 +89,16 @@ Result<> FakeNetwork::create_router(const host::SandboxNetwork& sandbox) {
 }
 
 Result<std::vector<Fd>> FakeNetwork::open_worker_sockets(const host::SandboxNetwork& sandbox) {
-  if (Result<> done = kernel_.step("open_worker_sockets"); !done) return std::unexpected(done.error());
+  if (Result<> done = kernel_.step("open_worker_sockets"); !done)
+    return std::unexpected(done.error());
   if (kernel_.content("router", sandbox.id).empty()) return fail(Code::not_found, "no router");
   std::vector<Fd> out;
   for (int i = 0; i < 8; ++i) out.emplace_back(::open("/dev/null", O_RDWR | O_CLOEXEC));
   return out;
 }
 
-Result<host::Applied> FakeNetwork::apply(const host::SandboxNetwork& sandbox, const host::AddressPolicy& policy) {
+Result<host::Applied> FakeNetwork::apply(const host::SandboxNetwork& sandbox,
+                                         const host::AddressPolicy& policy) {
   if (Result<> done = kernel_.step("apply"); !done) return std::unexpected(done.error());
   if (kernel_.content("router", sandbox.id).empty()) return fail(Code::not_found, "no router");
   std::string text = policy.forward_all ? "all" : "";
@@ -108,7 +113,8 @@ Result<> FakeNetwork::attach_guest(const host::SandboxNetwork& sandbox, int) {
   if (Result<> done = kernel_.step("attach_guest"); !done) return done;
   // FW-008, R-096: whoever attaches a guest before the policy is in force opens a window.
   const std::string worker = kernel_.content("worker", sandbox.id);
-  if (worker.find("v") == std::string::npos) return fail(Code::internal, "the guest was attached before the policy was in force");
+  if (worker.find("v") == std::string::npos)
+    return fail(Code::internal, "the guest was attached before the policy was in force");
   kernel_.put("link", sandbox.id, "up");
   return kernel_.step("attach_guest end");
 }
@@ -123,18 +129,21 @@ Result<> FakeNetwork::destroy(const host::SandboxNetwork& sandbox) {
 
 class FakeWorkers::FakeWorker : public Worker, public std::enable_shared_from_this<FakeWorker> {
  public:
-  FakeWorker(FakeKernel& kernel, sandbox::Loop& loop, std::string id, int pid, sandbox::WorkerEvents events)
+  FakeWorker(FakeKernel& kernel, sandbox::Loop& loop, std::string id, int pid,
+             sandbox::WorkerEvents events)
       : kernel_(kernel), loop_(loop), id_(std::move(id)), pid_(pid), events_(std::move(events)) {}
 
   sandbox::ProcessId process() const override { return {pid_, 1}; }
 
   void ask(json::object request, Fd, std::chrono::milliseconds deadline, Answer answer) override {
     const std::string op(request.at("op").as_string());
-    if (dead_) return loop_.post([answer] { answer(fail(Code::unavailable, "the worker is gone")); });
+    if (dead_)
+      return loop_.post([answer] { answer(fail(Code::unavailable, "the worker is gone")); });
     if (mute_) {
       // Held until the deadline; the timer lives as long as this object.
       const std::lock_guard lock(mutex_);
-      timers_.push_back(loop_.after(deadline, [answer] { answer(fail(Code::timed_out, "the worker does not answer")); }));
+      timers_.push_back(loop_.after(
+          deadline, [answer] { answer(fail(Code::timed_out, "the worker does not answer")); }));
       return;
     }
     Result<json::object> result = handle(op, request);
@@ -158,7 +167,8 @@ class FakeWorkers::FakeWorker : public Worker, public std::enable_shared_from_th
     if (op == "prepare") {
       auto policy = policy::policy_from_json(request.at("policy"));
       if (!policy) return fail(Code::invalid, policy.error().message);
-      prepared_ = "v" + std::to_string(request.at("version").to_number<int>()) + " " + serialize_ascii(request.at("policy"));
+      prepared_ = "v" + std::to_string(request.at("version").to_number<int>()) + " " +
+                  serialize_ascii(request.at("policy"));
     } else if (op == "commit") {
       kernel_.put("worker", id_, prepared_);
       out["kept"] = 12;
@@ -182,14 +192,16 @@ class FakeWorkers::FakeWorker : public Worker, public std::enable_shared_from_th
   std::atomic<bool> mute_ = false;
 };
 
-std::shared_ptr<FakeWorkers::FakeWorker> FakeWorkers::make(const std::string& id, int pid, sandbox::WorkerEvents events) {
+std::shared_ptr<FakeWorkers::FakeWorker> FakeWorkers::make(const std::string& id, int pid,
+                                                           sandbox::WorkerEvents events) {
   auto worker = std::make_shared<FakeWorker>(kernel_, loop_, id, pid, std::move(events));
   const std::lock_guard lock(mutex_);
   workers_[id] = worker;
   return worker;
 }
 
-Result<std::shared_ptr<Worker>> FakeWorkers::launch(const sandbox::WorkerSpec& spec, std::vector<Fd> sockets, Fd log,
+Result<std::shared_ptr<Worker>> FakeWorkers::launch(const sandbox::WorkerSpec& spec,
+                                                    std::vector<Fd> sockets, Fd log,
                                                     sandbox::WorkerEvents events) {
   if (refuse_launch) return fail(Code::internal, "made to fail: launch");
   if (Result<> done = kernel_.step("launch"); !done) return std::unexpected(done.error());
@@ -200,9 +212,11 @@ Result<std::shared_ptr<Worker>> FakeWorkers::launch(const sandbox::WorkerSpec& s
   return make(spec.id, next_pid_++, std::move(events));
 }
 
-Result<std::shared_ptr<Worker>> FakeWorkers::adopt(const sandbox::WorkerSpec& spec, sandbox::ProcessId process,
+Result<std::shared_ptr<Worker>> FakeWorkers::adopt(const sandbox::WorkerSpec& spec,
+                                                   sandbox::ProcessId process,
                                                    sandbox::WorkerEvents events) {
-  if (kernel_.content("worker", spec.id).empty() || process.pid == 0) return fail(Code::not_found, "no such worker");
+  if (kernel_.content("worker", spec.id).empty() || process.pid == 0)
+    return fail(Code::not_found, "no such worker");
   return make(spec.id, process.pid, std::move(events));
 }
 
@@ -237,11 +251,13 @@ Result<sandbox::Running> FakeDriver::start(const sandbox::DriverSpec& spec) {
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   // Nothing of ours may stay open in it: tests wait for the end of pipes.
-  for (int fd = 0; fd < 3; ++fd) posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
+  for (int fd = 0; fd < 3; ++fd)
+    posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
   posix_spawn_file_actions_addclosefrom_np(&files, 3);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  const int spawned = ::posix_spawn(&pid, "/bin/sleep", &files, &attributes, const_cast<char* const*>(arguments), environ);
+  const int spawned = ::posix_spawn(&pid, "/bin/sleep", &files, &attributes,
+                                    const_cast<char* const*>(arguments), environ);
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
   if (spawned != 0) return fail_errno("spawn", spawned);
@@ -252,7 +268,9 @@ Result<sandbox::Running> FakeDriver::start(const sandbox::DriverSpec& spec) {
   return sandbox::Running{pid, spec.run_dir + "/agent.sock"};
 }
 
-bool FakeDriver::alive(const std::string& id, int pid) { return kernel_.content("guest", id) == std::to_string(pid); }
+bool FakeDriver::alive(const std::string& id, int pid) {
+  return kernel_.content("guest", id) == std::to_string(pid);
+}
 
 Result<> FakeDriver::destroy(const sandbox::DriverSpec& spec) {
   if (Result<> done = kernel_.step("driver destroy"); !done) return done;
@@ -268,7 +286,8 @@ Result<> FakeDriver::destroy(const sandbox::DriverSpec& spec) {
 // ---- images ----
 
 Result<sandbox::Image> FakeImages::find(const std::string& name) {
-  if (!name.empty() && name != "base") return fail(Code::not_found, "no image '" + name + "' on this node");
+  if (!name.empty() && name != "base")
+    return fail(Code::not_found, "no image '" + name + "' on this node");
   sandbox::Image image;
   image.name = "base";
   image.digest = "sha256:00";
@@ -279,7 +298,8 @@ Result<sandbox::Image> FakeImages::find(const std::string& name) {
 
 Result<std::vector<sandbox::Image>> FakeImages::list() { return std::vector{*find("")}; }
 
-Result<sandbox::Image> FakeImages::build(const std::string&, const std::function<void(const std::string&)>& progress) {
+Result<sandbox::Image> FakeImages::build(const std::string&,
+                                         const std::function<void(const std::string&)>& progress) {
   progress("unpacking");
   progress("packing");
   return find("");
@@ -313,11 +333,11 @@ class FakeAgent : public sandbox::Agent, public std::enable_shared_from_this<Fak
   void health(std::chrono::milliseconds, Done done) override {
     loop_.post([done, result = kernel_.step("agent health")] { done(result); });
   }
-  std::shared_ptr<sandbox::Process> start(sandbox::ProcessRequest request, sandbox::ProcessEvents events) override {
+  std::shared_ptr<sandbox::Process> start(sandbox::ProcessRequest request,
+                                          sandbox::ProcessEvents events) override {
     auto process = std::make_shared<FakeProcess>();
-    loop_.post([self = shared_from_this(), process, request = std::move(request), events = std::move(events)] {
-      self->run(process, request, events);
-    });
+    loop_.post([self = shared_from_this(), process, request = std::move(request),
+                events = std::move(events)] { self->run(process, request, events); });
     return process;
   }
   void kill(int pid, int signal, Done done) override {
@@ -330,12 +350,17 @@ class FakeAgent : public sandbox::Agent, public std::enable_shared_from_this<Fak
       done({});
     });
   }
-  void shutdown(std::chrono::milliseconds, Done done) override { loop_.post([done] { done({}); }); }
+  void shutdown(std::chrono::milliseconds, Done done) override {
+    loop_.post([done] { done({}); });
+  }
 
  private:
-  void run(const std::shared_ptr<FakeProcess>& process, const sandbox::ProcessRequest& request, const sandbox::ProcessEvents& events) {
+  void run(const std::shared_ptr<FakeProcess>& process, const sandbox::ProcessRequest& request,
+           const sandbox::ProcessEvents& events) {
     const std::string& name = request.command;
-    const auto say = [&](sandbox::Output stream, const std::string& text) { events.output(stream, as_bytes(text)); };
+    const auto say = [&](sandbox::Output stream, const std::string& text) {
+      events.output(stream, as_bytes(text));
+    };
     if (name == "echo") {
       events.started(++pid_);
       std::string text;
@@ -365,13 +390,16 @@ class FakeAgent : public sandbox::Agent, public std::enable_shared_from_this<Fak
     }
     if (name == "signal") {
       events.started(++pid_);
-      return events.exited({.code = 0, .signal = std::atoi(request.args.at(0).c_str()), .timed_out = request.args.size() > 1});
+      return events.exited({.code = 0,
+                            .signal = std::atoi(request.args.at(0).c_str()),
+                            .timed_out = request.args.size() > 1});
     }
     if (name == "bytes") {  // each argument is one piece, in hexadecimal
       events.started(++pid_);
       for (const std::string& hex : request.args) {
         std::string piece;
-        for (std::size_t i = 0; i + 1 < hex.size(); i += 2) piece += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+        for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
+          piece += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
         say(sandbox::Output::out, piece);
       }
       return events.exited({});
@@ -390,7 +418,8 @@ class FakeAgent : public sandbox::Agent, public std::enable_shared_from_this<Fak
   }
 
   // Goes on as long as nobody pauses it, a piece per turn of the loop.
-  void flood(const std::shared_ptr<FakeProcess>& process, const sandbox::ProcessEvents& events, std::uint64_t left) {
+  void flood(const std::shared_ptr<FakeProcess>& process, const sandbox::ProcessEvents& events,
+             std::uint64_t left) {
     if (left == 0) return events.exited({});
     if (process->paused) {
       process->go_on = [self = shared_from_this(), weak = std::weak_ptr(process), events, left] {
@@ -402,7 +431,9 @@ class FakeAgent : public sandbox::Agent, public std::enable_shared_from_this<Fak
     }
     const std::string piece(std::min<std::uint64_t>(left, 65536), 'x');
     events.output(sandbox::Output::out, as_bytes(piece));
-    loop_.post([self = shared_from_this(), process, events, left = left - piece.size()] { self->flood(process, events, left); });
+    loop_.post([self = shared_from_this(), process, events, left = left - piece.size()] {
+      self->flood(process, events, left);
+    });
   }
 
   FakeKernel& kernel_;
@@ -414,7 +445,9 @@ class FakeAgent : public sandbox::Agent, public std::enable_shared_from_this<Fak
 }  // namespace
 
 sandbox::AgentConnector fake_agents(FakeKernel& kernel, sandbox::Loop& loop) {
-  return [&kernel, &loop](const std::string&) -> std::shared_ptr<sandbox::Agent> { return std::make_shared<FakeAgent>(kernel, loop); };
+  return [&kernel, &loop](const std::string&) -> std::shared_ptr<sandbox::Agent> {
+    return std::make_shared<FakeAgent>(kernel, loop);
+  };
 }
 
 }  // namespace sallyport::test

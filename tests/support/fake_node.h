@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node without root: everything a sandbox has in the kernel is a file in a directory. So it survives the process that
-// made it, a second supervisor can find it, and "nothing is left" is an empty directory. Every change is a numbered
-// step at which a test may let it fail, or end the whole process as kill -9 would.
+// A node without root: everything a sandbox has in the kernel is a file in a directory. So it
+// survives the process that made it, a second supervisor can find it, and "nothing is left" is an
+// empty directory. Every change is a numbered step at which a test may let it fail, or end the
+// whole process as kill -9 would.
 #pragma once
 
 #include <atomic>
@@ -35,7 +36,8 @@ class FakeKernel {
   [[nodiscard]] Result<> step(const std::string& what);
   void put(const std::string& kind, const std::string& id, const std::string& content);
   void remove(const std::string& kind, const std::string& id);
-  [[nodiscard]] std::string content(const std::string& kind, const std::string& id) const;  // "" when absent
+  [[nodiscard]] std::string content(const std::string& kind,
+                                    const std::string& id) const;  // "" when absent
   [[nodiscard]] std::vector<std::string> ids(const std::string& kind) const;
   [[nodiscard]] std::vector<std::string> everything() const;  // "router/sbx_1", ...
 
@@ -52,7 +54,8 @@ class FakeNetwork : public sandbox::Network {
   host::SandboxAddresses addresses(unsigned slot) const override;
   Result<> create_router(const host::SandboxNetwork& sandbox) override;
   Result<std::vector<Fd>> open_worker_sockets(const host::SandboxNetwork& sandbox) override;
-  Result<host::Applied> apply(const host::SandboxNetwork& sandbox, const host::AddressPolicy& policy) override;
+  Result<host::Applied> apply(const host::SandboxNetwork& sandbox,
+                              const host::AddressPolicy& policy) override;
   Result<> attach_guest(const host::SandboxNetwork& sandbox, int pid) override;
   Result<> destroy(const host::SandboxNetwork& sandbox) override;
   Result<std::vector<std::string>> leftovers() override { return kernel_.ids("router"); }
@@ -61,19 +64,22 @@ class FakeNetwork : public sandbox::Network {
   FakeKernel& kernel_;
 };
 
-// Answers the control protocol in memory; what policy it has committed is a file too ("worker/<id>": "v3 <policy>").
+// Answers the control protocol in memory; what policy it has committed is a file too
+// ("worker/<id>": "v3 <policy>").
 class FakeWorkers : public sandbox::WorkerLauncher {
  public:
   FakeWorkers(FakeKernel& kernel, sandbox::Loop& loop) : kernel_(kernel), loop_(loop) {}
-  Result<std::shared_ptr<sandbox::Worker>> launch(const sandbox::WorkerSpec& spec, std::vector<Fd> sockets, Fd log,
+  Result<std::shared_ptr<sandbox::Worker>> launch(const sandbox::WorkerSpec& spec,
+                                                  std::vector<Fd> sockets, Fd log,
                                                   sandbox::WorkerEvents events) override;
-  Result<std::shared_ptr<sandbox::Worker>> adopt(const sandbox::WorkerSpec& spec, sandbox::ProcessId process,
+  Result<std::shared_ptr<sandbox::Worker>> adopt(const sandbox::WorkerSpec& spec,
+                                                 sandbox::ProcessId process,
                                                  sandbox::WorkerEvents events) override;
   Result<> end(const sandbox::WorkerSpec& spec) override;
   Result<> kill_strays(const std::set<unsigned>& keep_uids) override;
 
-  void kill(const std::string& id);          // as if it crashed
-  void set_mute(const std::string& id);      // reads, never answers
+  void kill(const std::string& id);      // as if it crashed
+  void set_mute(const std::string& id);  // reads, never answers
   [[nodiscard]] int launched() const { return launched_; }
   std::atomic<bool> refuse_launch = false;
 
@@ -108,12 +114,13 @@ class FakeImages : public sandbox::Images {
  public:
   Result<sandbox::Image> find(const std::string& name) override;
   Result<std::vector<sandbox::Image>> list() override;
-  Result<sandbox::Image> build(const std::string& name, const std::function<void(const std::string&)>& progress) override;
+  Result<sandbox::Image> build(const std::string& name,
+                               const std::function<void(const std::string&)>& progress) override;
   Result<> remove(const std::string& name) override;
 };
 
-// Runs these commands: echo ARGS..., cat-env NAME, exit N, bytes HEX..., flood N (bytes), hang (until killed),
-// and `whoami`. Others are not found. `die-at-start` breaks the connection.
+// Runs these commands: echo ARGS..., cat-env NAME, exit N, bytes HEX..., flood N (bytes), hang
+// (until killed), and `whoami`. Others are not found. `die-at-start` breaks the connection.
 [[nodiscard]] sandbox::AgentConnector fake_agents(FakeKernel& kernel, sandbox::Loop& loop);
 
 }  // namespace sallyport::test

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Just enough HTTP/1.1 to talk to our own server over its unix socket: one request per connection, everything read until
-// the end, chunks joined. `chunks` keeps them apart for tests that care where they were cut.
+// Just enough HTTP/1.1 to talk to our own server over its unix socket: one request per connection,
+// everything read until the end, chunks joined. `chunks` keeps them apart for tests that care where
+// they were cut.
 #pragma once
 
 #include <sys/socket.h>
@@ -50,13 +51,18 @@ struct HttpAnswer {
     }
     return out;
   }
-  [[nodiscard]] std::string error_code() const { return std::string(json().at("error").at("code").as_string()); }
-  [[nodiscard]] std::string error_message() const { return std::string(json().at("error").at("message").as_string()); }
+  [[nodiscard]] std::string error_code() const {
+    return std::string(json().at("error").at("code").as_string());
+  }
+  [[nodiscard]] std::string error_message() const {
+    return std::string(json().at("error").at("message").as_string());
+  }
 };
 
 class HttpConnection {
  public:
-  explicit HttpConnection(const std::string& path) : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit HttpConnection(const std::string& path)
+      : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, path.data(), path.size());
@@ -83,7 +89,8 @@ class HttpConnection {
   std::string read_until(const std::string& mark) {
     std::string all;
     char byte;
-    while (all.find(mark) == std::string::npos && ::recv(socket_.get(), &byte, 1, 0) == 1) all += byte;
+    while (all.find(mark) == std::string::npos && ::recv(socket_.get(), &byte, 1, 0) == 1)
+      all += byte;
     return all;
   }
   void close() { socket_.reset(); }
@@ -113,13 +120,15 @@ inline HttpAnswer parse_answer(const std::string& raw) {
   }
 }
 
-inline std::string render_http(const std::string& method, const std::string& target, const std::string& body,
-                               const std::string& extra = "") {
-  return method + " " + target + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n" + extra +
+inline std::string render_http(const std::string& method, const std::string& target,
+                               const std::string& body, const std::string& extra = "") {
+  return method + " " + target +
+         " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n" + extra +
          "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
 }
 
-inline HttpAnswer http(const std::string& path, const std::string& method, const std::string& target, const std::string& body = "",
+inline HttpAnswer http(const std::string& path, const std::string& method,
+                       const std::string& target, const std::string& body = "",
                        const std::string& extra = "") {
   HttpConnection connection(path);
   connection.send(render_http(method, target, body, extra));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real TCP connections on loopback and a reactor, all in one thread: a test writes at one end, lets the loop run until
-// something is true, and looks at the other end.
+// Real TCP connections on loopback and a reactor, all in one thread: a test writes at one end, lets
+// the loop run until something is true, and looks at the other end.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +30,8 @@ struct LoopbackListener {
   Endpoint endpoint;
 };
 
-inline LoopbackListener listen_loopback(int backlog = 64, std::string_view address = "127.0.0.1", std::uint16_t port = 0) {
+inline LoopbackListener listen_loopback(int backlog = 64, std::string_view address = "127.0.0.1",
+                                        std::uint16_t port = 0) {
   LoopbackListener out;
   sockaddr_storage raw{};
   socklen_t length = Endpoint{*Address::parse(address), port}.to_sockaddr(raw);
@@ -85,10 +86,11 @@ class LoopFixture : public testing::Test {
   // All of it, however slowly the other end takes it.
   bool send_all(const Fd& to, std::string_view bytes) {
     return until([&] {
-      const ssize_t sent = ::send(to.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent > 0) bytes.remove_prefix(static_cast<std::size_t>(sent));
-      return bytes.empty() || (sent < 0 && errno != EAGAIN);
-    }) && bytes.empty();
+             const ssize_t sent = ::send(to.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+             if (sent > 0) bytes.remove_prefix(static_cast<std::size_t>(sent));
+             return bytes.empty() || (sent < 0 && errno != EAGAIN);
+           }) &&
+           bytes.empty();
   }
 
   struct Received {
@@ -101,7 +103,8 @@ class LoopFixture : public testing::Test {
     Received out;
     std::string buffer(64U << 10, '\0');
     until([&] {
-      const ssize_t got = ::recv(from.get(), buffer.data(), std::min(buffer.size(), count - out.bytes.size()), 0);
+      const ssize_t got =
+          ::recv(from.get(), buffer.data(), std::min(buffer.size(), count - out.bytes.size()), 0);
       if (got > 0) out.bytes.append(buffer.data(), static_cast<std::size_t>(got));
       if (got == 0) out.finished = true;
       if (got < 0 && errno != EAGAIN) out.error = errno;

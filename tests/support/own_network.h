@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gives the test program a network of its own in which 198.18.0.0/24 and 2001:db8::/64 are local: addresses that a boundary
-// can open, unlike loopback's. Nothing leaves it. Works for any user whose kernel lets it make a user namespace.
+// Gives the test program a network of its own in which 198.18.0.0/24 and 2001:db8::/64 are local:
+// addresses that a boundary can open, unlike loopback's. Nothing leaves it. Works for any user
+// whose kernel lets it make a user namespace.
 #pragma once
 
 #include <gtest/gtest.h>

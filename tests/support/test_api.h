@@ -24,7 +24,8 @@ class ApiTest : public testing::Test {
     CHECK(server->start().has_value());
   }
 
-  HttpAnswer call(const std::string& method, const std::string& target, const std::string& body = "") {
+  HttpAnswer call(const std::string& method, const std::string& target,
+                  const std::string& body = "") {
     return http(socket, method, target, body);
   }
   HttpAnswer create(const std::string& body) { return call("POST", "/v3/sandboxes", body); }
@@ -34,14 +35,20 @@ class ApiTest : public testing::Test {
     EXPECT_EQ(answer.status, 200) << answer.body;
     return std::string(answer.json().at("session").at("id").as_string());
   }
-  static std::string at(const std::string& id, const std::string& rest = "") { return "/v2/sandboxes/sessions/" + id + rest; }
-  HttpAnswer run(const std::string& id, const std::string& command, const std::string& args = "[]", const std::string& more = "") {
-    return call("POST", at(id, "/cmd"), R"({"command":")" + command + R"(","args":)" + args + R"(,"wait":true,"logs":true)" + more + "}");
+  static std::string at(const std::string& id, const std::string& rest = "") {
+    return "/v2/sandboxes/sessions/" + id + rest;
+  }
+  HttpAnswer run(const std::string& id, const std::string& command, const std::string& args = "[]",
+                 const std::string& more = "") {
+    return call("POST", at(id, "/cmd"),
+                R"({"command":")" + command + R"(","args":)" + args +
+                    R"(,"wait":true,"logs":true)" + more + "}");
   }
   static std::string output(const HttpAnswer& answer, const std::string& stream = "stdout") {
     std::string text;
     for (const json::object& line : answer.lines()) {
-      if (line.contains("stream") && line.at("stream").as_string() == stream) text += line.at("data").as_string();
+      if (line.contains("stream") && line.at("stream").as_string() == stream)
+        text += line.at("data").as_string();
     }
     return text;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A supervisor on a fake kernel, with verbs that block. Two of them on the same directory, one after the other, are a
-// daemon and its restart.
+// A supervisor on a fake kernel, with verbs that block. Two of them on the same directory, one
+// after the other, are a daemon and its restart.
 #pragma once
 
 #include <cstdlib>
@@ -42,8 +42,14 @@ class TempDirectory {
 class TestNode {
  public:
   explicit TestNode(const std::string& directory)
-      : directory_(directory), kernel(directory + "/kernel"), loop(4), network(kernel), workers(kernel, loop), driver(kernel) {
-    for (const char* name : {"/state", "/run", "/state/sandboxes", "/run/sandboxes"}) std::filesystem::create_directories(directory + name);
+      : directory_(directory),
+        kernel(directory + "/kernel"),
+        loop(4),
+        network(kernel),
+        workers(kernel, loop),
+        driver(kernel) {
+    for (const char* name : {"/state", "/run", "/state/sandboxes", "/run/sandboxes"})
+      std::filesystem::create_directories(directory + name);
     auto opened = store::open_sqlite_store(directory + "/state/db", *sealer);
     CHECK(opened.has_value());
     store = *std::move(opened);
@@ -53,7 +59,8 @@ class TestNode {
     settings.boundary.networks["corp"] = {*Cidr::parse("10.20.0.0/16")};
     settings.longest_timeout = 3'600'000;
     supervisor = std::make_unique<sandbox::Supervisor>(
-        sandbox::Doors{loop, *store, network, workers, driver, images, fake_agents(kernel, loop)}, settings);
+        sandbox::Doors{loop, *store, network, workers, driver, images, fake_agents(kernel, loop)},
+        settings);
     thread_ = std::thread([this] { loop.run(); });
   }
   TestNode(const TestNode&) = delete;
@@ -74,7 +81,8 @@ class TestNode {
     return answer.get();
   }
 
-  Result<sandbox::View> create(const std::string& name, const std::string& policy = R"({"mode":"allow-all"})") {
+  Result<sandbox::View> create(const std::string& name,
+                               const std::string& policy = R"({"mode":"allow-all"})") {
     sandbox::CreateRequest request;
     request.key = {"team", "project", name};
     auto parsed = policy::parse_policy(policy);
@@ -89,15 +97,20 @@ class TestNode {
     return wait<sandbox::View>([&](auto done) { supervisor->stop(session, done); });
   }
   Result<sandbox::View> remove(const std::string& name) {
-    return wait<sandbox::View>([&](auto done) { supervisor->remove({"team", "project", name}, done); });
+    return wait<sandbox::View>(
+        [&](auto done) { supervisor->remove({"team", "project", name}, done); });
   }
   Result<sandbox::PolicyUpdate> set_policy(const std::string& session, const std::string& policy) {
     auto parsed = policy::parse_policy(policy);
     CHECK(parsed.has_value());
-    return wait<sandbox::PolicyUpdate>([&](auto done) { supervisor->set_policy(session, *parsed, done); });
+    return wait<sandbox::PolicyUpdate>(
+        [&](auto done) { supervisor->set_policy(session, *parsed, done); });
   }
-  Result<sandbox::View> view(const std::string& name) { return supervisor->view({"team", "project", name}); }
-  // Runs `question` again and again, a loop turn between, until it holds; CTest's limit ends a test that never gets there.
+  Result<sandbox::View> view(const std::string& name) {
+    return supervisor->view({"team", "project", name});
+  }
+  // Runs `question` again and again, a loop turn between, until it holds; CTest's limit ends a test
+  // that never gets there.
   void until(const std::function<bool()>& question) {
     while (!question()) std::this_thread::yield();
   }
