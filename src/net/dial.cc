@@ -42,7 +42,7 @@ Result<Attempt> begin(Bell& bell, const Endpoint& endpoint, bool speaks_first) {
     return failed(endpoint, errno);
   Attempt attempt{std::make_unique<Socket>(std::move(fd)), endpoint};
   attempt.socket->expect_events();
-  if (!attempt.socket->watch(bell)) return fail_errno("epoll_ctl");
+  if (!attempt.socket->watch(bell, Socket::kReading | EPOLLOUT)) return fail_errno("epoll_ctl");
   return attempt;
 }
 

@@ -40,8 +40,16 @@ bool Socket::watch(Bell& bell, std::uint32_t events) {
   const bool first = bell_ == nullptr;
   bell_ = &bell;
   if (!first) return true;
+  events_ = events;
   epoll_event event{.events = events, .data = {.ptr = this}};
   return ::epoll_ctl(bell.reactor().epoll_.native_handle(), EPOLL_CTL_ADD, fd(), &event) == 0;
+}
+
+void Socket::not_writable() {
+  writable_ = false;
+  if (bell_ == nullptr || (events_ & EPOLLOUT)) return;
+  events_ |= EPOLLOUT;
+  resume(bell_->reactor(), events_);  // looks again: no edge is missed
 }
 
 void Socket::pause(Reactor& reactor) { resume(reactor, 0); }
@@ -81,9 +89,11 @@ void Reactor::watch_epoll() {
 void Reactor::turn() {
   in_turn_ = true;
   for (int count = 0; count < kTurnsInARow; ++count) {
-    const bool events = raise_flags();
-    if (!events && ready_.empty()) break;
+    const int events = raise_flags();
+    if (events == 0 && ready_.empty()) break;
     resume_ready();
+    // One event alone is a quiet moment: Asio waits better than we do.
+    if (events <= 1 && ready_.empty()) break;
   }
   in_turn_ = false;
   if (!ready_.empty()) soon();
@@ -96,7 +106,7 @@ void Reactor::want_end_of_turn() {
   if (!in_turn_) soon();
 }
 
-bool Reactor::raise_flags() {
+int Reactor::raise_flags() {
   const int count =
       ::epoll_wait(epoll_.native_handle(), events_.data(), static_cast<int>(events_.size()), 0);
   for (int i = 0; i < count; ++i) {
@@ -109,7 +119,7 @@ bool Reactor::raise_flags() {
     if (what & (EPOLLOUT | EPOLLERR | EPOLLHUP)) socket.writable_ = true;
     socket.bell_->ring();
   }
-  return count > 0;
+  return count;
 }
 
 void Reactor::resume_ready() {

@@ -3,8 +3,8 @@
 //
 // Theory of operation. The reactor has an epoll of its own that Asio watches as one descriptor, so
 // that timers, DNS and the resolver live on Asio while connections do not pay for it. A socket is
-// added to that epoll once, edge-triggered, for everything it can report; nothing is changed or
-// removed until it is closed. What epoll reports becomes flags of the Socket (readable, writable,
+// added to that epoll once, edge-triggered, and stays as it is until it is closed. What epoll
+// reports becomes flags of the Socket (readable, writable,
 // ...), which stay until a call says EAGAIN. A coroutine waits on its one Bell, which rings when a
 // flag of any of its sockets rises, a timer of its own expires, or somebody cancels it; it then
 // looks at the flags. A turn first raises the flags of a whole batch of events and only then
@@ -116,9 +116,11 @@ class Socket {
 
   [[nodiscard]] int fd() const { return fd_.get(); }
   [[nodiscard]] bool open() const { return static_cast<bool>(fd_); }
-  // From here on events ring `bell`. The first call is the one epoll_ctl of the socket's life.
-  [[nodiscard]] bool watch(Bell& bell, std::uint32_t events = EPOLLIN | EPOLLPRI | EPOLLOUT |
-                                                              EPOLLRDHUP | EPOLLET);
+  static constexpr std::uint32_t kReading = EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLET;
+  // From here on events ring `bell`. The first call is the one epoll_ctl of the socket's life, but
+  // for a second one if a write ever finds no room: a socket that is always writable would report
+  // just that, once, to nobody's use.
+  [[nodiscard]] bool watch(Bell& bell, std::uint32_t events = kReading);
   [[nodiscard]] bool watched() const { return bell_ != nullptr; }
   // No events until resume(): for a listener that cannot be served now.
   void pause(Reactor& reactor);
@@ -127,18 +129,15 @@ class Socket {
   // Flags. A fresh socket is taken to be ready: the first call finds out.
   [[nodiscard]] bool readable() const { return readable_; }
   [[nodiscard]] bool writable() const { return writable_; }
-  [[nodiscard]] bool peer_finished() const {
-    return peer_finished_;
-  }  // FIN has come; there may be bytes before it
+  // FIN has come; there may be bytes before it.
+  [[nodiscard]] bool peer_finished() const { return peer_finished_; }
   [[nodiscard]] bool failed() const { return failed_; }  // EPOLLERR or EPOLLHUP
   [[nodiscard]] bool urgent() const { return urgent_; }  // there was urgent data
-  void not_readable() {
-    readable_ = peer_finished_ || failed_;
-  }  // an end that is known needs no further edge
-  void not_writable() { writable_ = false; }
-  void expect_events() {
-    readable_ = writable_ = false;
-  }  // after connect(), or when nothing can have come yet
+  // An end that is known needs no further edge.
+  void not_readable() { readable_ = peer_finished_ || failed_; }
+  void not_writable();
+  // After connect(), or when nothing can have come yet.
+  void expect_events() { readable_ = writable_ = false; }
 
   void close() { fd_.reset(); }
   void reset();  // closes with RST
@@ -148,6 +147,7 @@ class Socket {
   friend Reactor;
   Fd fd_;
   Bell* bell_ = nullptr;
+  std::uint32_t events_ = 0;
   bool readable_ = true;
   bool writable_ = true;
   bool peer_finished_ = false;
@@ -174,7 +174,7 @@ class Reactor {
 
   void watch_epoll();
   void turn();
-  bool raise_flags();  // false: nothing was ready
+  int raise_flags();  // how many events
   void resume_ready();
   void soon();  // a ring from outside a turn
   void arm_clock();
