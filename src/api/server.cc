@@ -9,6 +9,7 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/dispatch.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -345,13 +346,15 @@ Result<> Server::start() {
 }
 
 void Server::stop() {
-  if (impl_->stopping) return;
-  impl_->stopping = true;
-  error_code ignored;
-  if (auto* unix_socket = std::get_if<Impl::UnixAcceptor>(&impl_->acceptor))
-    unix_socket->close(ignored);
-  if (auto* tcp = std::get_if<Impl::TcpAcceptor>(&impl_->acceptor)) tcp->close(ignored);
-  if (!impl_->socket_path.empty()) (void)::unlink(impl_->socket_path.c_str());
+  asio::dispatch(impl_->context, [impl = impl_] {
+    if (impl->stopping) return;
+    impl->stopping = true;
+    error_code ignored;
+    if (auto* unix_socket = std::get_if<Impl::UnixAcceptor>(&impl->acceptor))
+      unix_socket->close(ignored);
+    if (auto* tcp = std::get_if<Impl::TcpAcceptor>(&impl->acceptor)) tcp->close(ignored);
+    if (!impl->socket_path.empty()) (void)::unlink(impl->socket_path.c_str());
+  });
 }
 
 std::uint16_t Server::port() const {

@@ -40,7 +40,8 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   [[nodiscard]] Result<> start();
-  void stop();                               // no new connections; open ones end with the loop
+  void stop();  // from any thread, done on the loop: no new connections; open ones end after their
+                // request
   [[nodiscard]] std::uint16_t port() const;  // of TCP, for tests that listen on port 0
 
  private:

@@ -25,12 +25,12 @@ bool daemon_dies(const std::string& directory,
   const pid_t child = ::fork();
   if (child == 0) {
     auto node = new TestNode(directory);  // never destroyed: a killed daemon destroys nothing
-    if (!node->supervisor->recover()) ::_exit(1);
+    if (!node->supervisor->recover()) test::FakeKernel::die(1);
     story(*node, [&] {
       node->kernel.restart_count();
       node->kernel.kill_at = kill_at;
     });
-    ::_exit(0);
+    test::FakeKernel::die(0);
   }
   int status = 0;
   CHECK(::waitpid(child, &status, 0) == child);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,9 +35,14 @@ FakeKernel::~FakeKernel() {
 
 Result<> FakeKernel::step(const std::string& what) {
   const int number = ++steps_;
-  if (number == kill_at) ::_exit(77);
+  if (number == kill_at) die(77);
   if (number == fail_at) return fail(Code::internal, "made to fail: " + what);
   return {};
+}
+
+void FakeKernel::die(int code) {
+  ::syscall(SYS_exit_group, code);
+  std::abort();
 }
 
 void FakeKernel::put(const std::string& kind, const std::string& id, const std::string& content) {

@@ -34,6 +34,8 @@ class FakeKernel {
   void restart_count() { steps_ = 0; }
 
   [[nodiscard]] Result<> step(const std::string& what);
+  // Ends the process at once, past every destructor and exit handler, as a signal would.
+  [[noreturn]] static void die(int code);
   void put(const std::string& kind, const std::string& id, const std::string& content);
   void remove(const std::string& kind, const std::string& id);
   [[nodiscard]] std::string content(const std::string& kind,
@@ -93,7 +95,7 @@ class FakeWorkers : public sandbox::WorkerLauncher {
   std::mutex mutex_;
   std::map<std::string, std::weak_ptr<FakeWorker>> workers_;
   std::atomic<int> launched_ = 0;
-  int next_pid_ = 1'000'000;
+  std::atomic<int> next_pid_ = 1'000'000;
 };
 
 // A guest is a real process that does nothing, so that pidfds work; "guest/<id>" holds its pid.

@@ -54,8 +54,8 @@ class ApiTest : public testing::Test {
   }
 
   TempDirectory directory;
+  api::Router router;  // outlives the loop, which uses it
   TestNode node;
-  api::Router router;
   std::string socket;
   std::unique_ptr<api::Server> server;
 };
