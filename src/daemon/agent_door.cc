@@ -59,6 +59,11 @@ class AgentDoor : public Agent, public std::enable_shared_from_this<AgentDoor> {
  public:
   AgentDoor(sandbox::Loop& loop, std::string socket_path)
       : loop_(loop), socket_path_(std::move(socket_path)) {}
+  // The last owner may let go on a pool thread, but the client's socket belongs to the loop: closed
+  // here while the loop reads from it, Asio frees its descriptor twice.
+  ~AgentDoor() override {
+    if (client_) loop_.post([client = std::move(client_)] {});
+  }
 
   void health(milliseconds deadline, Done done) override {
     spawn(run_health(shared_from_this(), deadline, std::move(done)));
