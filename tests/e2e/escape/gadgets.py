@@ -328,8 +328,7 @@ class Link:
 
     def __init__(self, device="eth0"):
         self.device = device
-        with open(f"/sys/class/net/{device}/address") if os.path.exists(f"/sys/class/net/{device}/address") else contextlib.nullcontext() as file:
-            self.mac = bytes.fromhex(file.read().strip().replace(":", "")) if file else self._mac_by_ip()
+        self.mac = self._mac()
         shown = subprocess.run(["ip", "-o", "addr", "show", "dev", device, "scope", "global"], capture_output=True, text=True, check=True).stdout
         found = [line.split()[3].split("/")[0] for line in shown.splitlines()]
         self.ip4 = next(a for a in found if ":" not in a)
@@ -340,7 +339,8 @@ class Link:
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
         self.socket.bind((device, 0))
 
-    def _mac_by_ip(self):
+    def _mac(self):
+        # Not from /sys, which shows another namespace's devices to a process that entered only this one's network.
         shown = subprocess.run(["ip", "-o", "link", "show", "dev", self.device], capture_output=True, text=True, check=True).stdout
         return bytes.fromhex(shown.split("link/ether ")[1].split()[0].replace(":", ""))
 
