@@ -187,6 +187,9 @@ constexpr auto kKeys = std::to_array<Key>({
      [](V v, At at, Config& c) {
        return set_number(v, at, c.longest_timeout_ms, 1'000, 365LL * 86'400'000);
      }},
+    {"keep_stopped_ms",
+     [](V v, At at,
+        Config& c) { return set_number(v, at, c.keep_stopped_ms, 0, 3650LL * 86'400'000); }},
     {"worker_memory_bytes",
      [](V v, At at,
         Config& c) { return set_number(v, at, c.worker_memory_bytes, 16LL << 20, 64 * kGiB); }},

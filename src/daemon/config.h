@@ -36,6 +36,7 @@ struct Config {
   unsigned connections = 4096;  // per sandbox
   unsigned max_sandboxes = 10'000;
   std::int64_t longest_timeout_ms = 24LL * 3600 * 1000;
+  std::int64_t keep_stopped_ms = 14LL * 24 * 3600 * 1000;
   std::uint64_t worker_memory_bytes = 512ULL << 20;
   log::Level log_level = log::Level::info;
 };

@@ -155,7 +155,8 @@ Result<> run(const Options& options) {
                                   .egress_log_bytes = config->egress_log_bytes,
                                   .connections = config->connections,
                                   .longest_timeout = config->longest_timeout_ms,
-                                  .max_sandboxes = config->max_sandboxes});
+                                  .max_sandboxes = config->max_sandboxes,
+                                  .keep_stopped = config->keep_stopped_ms});
   api::Router router;
   api::add_all_routes(router, supervisor);
   api::Server server(
@@ -174,6 +175,7 @@ Result<> run(const Options& options) {
       log::info("sandboxd serves", {{"listen", config->listen},
                                     {"isolation", (*driver)->name()},
                                     {"sandboxes", supervisor.live_count()}});
+      supervisor.forget_old();
       if (!images->find("")) log::warn("no base image yet: run `sandbox image build`");
     });
   });

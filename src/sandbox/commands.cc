@@ -2,6 +2,7 @@
 #include "sandbox/commands.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.h"
 #include "sandbox/names.h"
@@ -40,20 +41,29 @@ void Commands::start(const std::string& session, std::shared_ptr<Agent> agent,
   command->spool_ = *std::move(spool);
   of_session.push_back(command);
   drop_old(session);
+  share_budget(session);
 
-  // The events hold the command weakly; the registry keeps it until its end, so that none of them
-  // is missed.
+  // Until it has started, whoever asked for it keeps it; afterwards the registry does, or who reads
+  // its output.
+  struct Asked {
+    Started started;
+    std::shared_ptr<Command> command;
+    void answer(Result<std::shared_ptr<Command>> result) {
+      command.reset();
+      if (const Started once = std::exchange(started, nullptr)) once(std::move(result));
+    }
+  };
   std::weak_ptr<Command> weak = command;
-  auto answer = std::make_shared<Started>(std::move(started));
+  auto asked = std::make_shared<Asked>(std::move(started), command);
   ProcessEvents events;
-  events.started = [this, weak, answer](int pid) {
+  events.started = [this, weak, asked](int pid) {
     const auto self = weak.lock();
     if (!self || self->started_ || self->ended_) return;
     self->started_ = true;
     self->pid_ = pid;
     self->record_.started_at = now_ms();
     save(self->record_);
-    (*answer)(self);
+    asked->answer(self);
   };
   events.output = [this, weak](Output stream, Bytes bytes) {
     if (const auto self = weak.lock()) on_output(self, stream, bytes);
@@ -61,13 +71,16 @@ void Commands::start(const std::string& session, std::shared_ptr<Agent> agent,
   events.exited = [this, weak](ProcessExit exit) {
     if (const auto self = weak.lock()) on_end(self, exit, std::nullopt);
   };
-  events.failed = [this, weak, answer](Error error) {
+  events.failed = [this, weak, asked](Error error) {
     const auto self = weak.lock();
     if (!self || self->ended_) return;
     if (self->started_) return on_end(self, std::nullopt, std::move(error));
     self->ended_ = true;
-    std::erase(commands_[self->record_.session], self);
-    (*answer)(std::unexpected(std::move(error)));
+    if (const auto found = commands_.find(self->record_.session); found != commands_.end()) {
+      std::erase(found->second, self);
+      if (found->second.empty()) commands_.erase(found);
+    }
+    asked->answer(std::unexpected(std::move(error)));
   };
   command->spool_->set_drained([weak] {
     const auto self = weak.lock();
@@ -89,18 +102,13 @@ std::shared_ptr<Command> Commands::find(const std::string& session, const std::s
 void Commands::session_ended(const std::string& session) {
   const auto found = commands_.find(session);
   if (found == commands_.end()) return;
-  const auto all = found->second;  // ending one may change the list
+  const auto all = std::move(found->second);
+  commands_.erase(found);
   for (const auto& command : all) {
-    if (command->started_ && !command->ended_) {
-      on_end(command, std::nullopt,
-             Error{Code::unavailable, "Sandbox stream was closed and is not accepting commands."});
-    }
+    if (!command->started_ || command->ended_) continue;
+    on_end(command, std::nullopt,
+           Error{Code::unavailable, "Sandbox stream was closed and is not accepting commands."});
   }
-}
-
-void Commands::forget(const std::string& session) {
-  session_ended(session);
-  commands_.erase(session);
 }
 
 void Commands::on_output(const std::shared_ptr<Command>& command, Output stream, Bytes bytes) {
@@ -137,6 +145,11 @@ void Commands::save(const store::CommandRecord& record) {
       log::debug("command not stored", {{"command", record.id}, {"error", done.error().message}});
     }
   });
+}
+
+void Commands::share_budget(const std::string& session) {
+  const auto& all = commands_[session];
+  for (const auto& command : all) command->spool_->set_kept(kSpoolBudget / all.size());
 }
 
 void Commands::drop_old(const std::string& session) {

@@ -54,6 +54,8 @@ class Commands {
   // only.
   static constexpr std::size_t kKeptPerSession = 256;
   static constexpr std::size_t kRunningPerSession = 1024;
+  // Of disk for the output of one session's commands, shared out evenly.
+  static constexpr std::uint64_t kSpoolBudget = 256U << 20;
 
   Commands(Loop& loop, store::Store& store, std::string spool_dir);
 
@@ -64,16 +66,17 @@ class Commands {
   // Null when this daemon did not start it or no longer keeps its output.
   [[nodiscard]] std::shared_ptr<Command> find(const std::string& session,
                                               const std::string& id) const;
-  // Every command of the session that still runs is lost: its streams end with this error. Output
-  // goes with `forget`.
+  // The session is over: every command that still runs is lost, and its stream ends with that
+  // error. Who is reading reads on; for everybody else the output is gone, and the records are in
+  // the store.
   void session_ended(const std::string& session);
-  void forget(const std::string& session);
 
  private:
   void on_output(const std::shared_ptr<Command>& command, Output stream, Bytes bytes);
   void on_end(const std::shared_ptr<Command>& command, std::optional<ProcessExit> exit,
               std::optional<Error> lost);
   void save(const store::CommandRecord& record);
+  void share_budget(const std::string& session);
   void drop_old(const std::string& session);
 
   store::Store& store_;

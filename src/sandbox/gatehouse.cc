@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstBackoff{100};
 constexpr std::chrono::milliseconds kLongestBackoff{5'000};
+// A worker that lived this long did not die of what it was born with: the next one comes at once.
+constexpr std::chrono::seconds kGrownUp{30};
 
 std::int64_t number(const json::object& object, std::string_view key) {
   const json::value* value = object.if_contains(key);
@@ -118,8 +120,12 @@ Result<> Gatehouse::revive() {
   log::error("no firewall worker, the sandbox stays without network",
              {{"sandbox", spec_.id}, {"error", done.error().message}});
   drop_worker();
-  backoff_ = std::clamp(backoff_ * 2, kFirstBackoff, kLongestBackoff);
-  requests_.revive(backoff_);
+  std::chrono::milliseconds delay;
+  {
+    const std::lock_guard lock(mutex_);
+    delay = next_backoff();
+  }
+  requests_.revive(delay);
   return done;
 }
 
@@ -255,6 +261,7 @@ void Gatehouse::take_worker(std::shared_ptr<Worker> worker) {
   {
     const std::lock_guard lock(mutex_);
     worker_ = std::move(worker);
+    taken_at_ = std::chrono::steady_clock::now();
     generation = generation_;
   }
   schedule_heartbeat(generation);
@@ -273,7 +280,13 @@ void Gatehouse::drop_worker() {
   if (worker) worker->kill();
 }
 
+std::chrono::milliseconds Gatehouse::next_backoff() {
+  backoff_ = std::clamp(backoff_ * 2, kFirstBackoff, kLongestBackoff);
+  return backoff_;
+}
+
 void Gatehouse::worker_exited(std::uint64_t generation) {
+  std::chrono::milliseconds delay{0};
   {
     const std::lock_guard lock(mutex_);
     if (generation != generation_) return;
@@ -282,11 +295,16 @@ void Gatehouse::worker_exited(std::uint64_t generation) {
     heartbeat_.reset();
     before_ = {before_.up + now_.up, before_.down + now_.down};
     now_ = {};
+    // The first death is answered at once; one that dies young again and again waits longer each
+    // time.
+    if (std::chrono::steady_clock::now() - taken_at_ >= kGrownUp) backoff_ = {};
+    delay = backoff_;
+    (void)next_backoff();
   }
   if (closing_) return;
   log::warn("firewall worker ended, the sandbox has no network until the next one",
             {{"sandbox", spec_.id}});
-  requests_.revive(std::chrono::milliseconds(0));
+  requests_.revive(delay);
 }
 
 void Gatehouse::schedule_heartbeat(std::uint64_t generation) {

@@ -112,6 +112,7 @@ class Gatehouse : public std::enable_shared_from_this<Gatehouse> {
   void worker_exited(std::uint64_t generation);
   void schedule_heartbeat(std::uint64_t generation);
   void heartbeat(std::uint64_t generation);
+  [[nodiscard]] std::chrono::milliseconds next_backoff();
   void note_stats(const json::object& stats);
 
   Loop& loop_;
@@ -122,13 +123,14 @@ class Gatehouse : public std::enable_shared_from_this<Gatehouse> {
   policy::PolicyPtr policy_;
   std::uint64_t version_ = 0;
   bool broken_ = false;
-  std::chrono::milliseconds backoff_{0};
   std::atomic<bool> closing_ = false;
 
   mutable std::mutex mutex_;  // guards what follows: the loop and the Serial both use it
   std::shared_ptr<Worker> worker_;
   std::uint64_t generation_ = 0;  // of the worker; events of an older one are stale
-  TrafficCounts before_;          // by workers that are gone
+  std::chrono::steady_clock::time_point taken_at_;
+  std::chrono::milliseconds backoff_{0};  // grows while workers fail or die young
+  TrafficCounts before_;                  // by workers that are gone
   TrafficCounts now_;
   Loop::Handle heartbeat_;
 };

@@ -71,11 +71,11 @@ std::uint64_t Spool::slowest() const {
   return place;
 }
 
-// Frees whole records from the front until at most kKept are left, but nothing that a reader still
-// wants. In steps of a megabyte at least, so that the usual append makes no further system call.
+// Frees whole records from the front until at most kept_ is left, but nothing that a reader still
+// wants. In steps of a quarter of that, so that the usual append makes no further system call.
 void Spool::free_old() {
-  if (end_ - begin_ < kKept + (1U << 20)) return;
-  const std::uint64_t wanted = std::min(end_ - kKept, slowest());
+  if (end_ - begin_ < kept_ + kept_ / 4) return;
+  const std::uint64_t wanted = std::min(end_ - kept_, slowest());
   std::uint64_t place = begin_;
   while (place < wanted) {
     Head head{};
@@ -88,6 +88,11 @@ void Spool::free_old() {
   (void)::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                     static_cast<off_t>(place));
   begin_ = place;
+}
+
+void Spool::set_kept(std::uint64_t bytes) {
+  kept_ = std::clamp(bytes, kLeastKept, kMostKept);
+  free_old();
 }
 
 void Spool::reader_moved() {

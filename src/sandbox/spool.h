@@ -3,10 +3,10 @@
 // at its own pace. It lies in an unlinked file, so memory does not grow with what a guest prints
 // and nothing survives the daemon.
 //
-// A command nobody reads never blocks: only the last kKept bytes are kept, older ones are
-// freed, and a reader that comes later is told what it missed. A reader that is there is never
-// overrun: while the slowest is more than kAhead behind, full() says so, and the command waits as
-// it would for a slow pipe. Belongs to the loop's thread.
+// A command nobody reads never blocks: only the last bytes are kept (kMostKept at the
+// most), older ones are freed, and a reader that comes later is told what it missed. A reader that
+// is there is never overrun: while the slowest is more than kAhead behind, full() says so, and the
+// command waits as it would for a slow pipe. Belongs to the loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,9 @@ namespace sallyport::sandbox {
 
 class Spool {
  public:
-  static constexpr std::uint64_t kKept = 64U << 20;
-  static constexpr std::uint64_t kAhead = 8U << 20;
+  static constexpr std::uint64_t kMostKept = 64U << 20;
+  static constexpr std::uint64_t kLeastKept = 256U << 10;
+  static constexpr std::uint64_t kAhead = 1U << 20;
   static constexpr std::size_t kChunk = 65536;
 
   struct Chunk {
@@ -63,6 +64,9 @@ class Spool {
   void set_drained(std::function<void()> drained) { drained_ = std::move(drained); }
   [[nodiscard]] Result<> append(Output stream, Bytes bytes);
   void end();  // no more output
+  // How much of what has been read, or has no reader, stays. The owner shares a budget out among
+  // many.
+  void set_kept(std::uint64_t bytes);
   [[nodiscard]] bool full() const;
 
  private:
@@ -73,6 +77,7 @@ class Spool {
   void wake_all();
 
   Fd file_;
+  std::uint64_t kept_ = kMostKept;
   std::uint64_t begin_ = 0;  // first offset still kept, on a record border
   std::uint64_t end_ = 0;
   bool ended_ = false;

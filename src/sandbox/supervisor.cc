@@ -403,7 +403,6 @@ void Supervisor::remove(const store::SandboxKey& key, Done<View> done) {
         if (sessions) {
           for (const store::SessionRecord& session : sessions->items) {
             remove_directory(state_dir_of(session.id));
-            doors_.loop.post([this, id = session.id] { commands_.forget(id); });
           }
         }
         done(last);
@@ -425,6 +424,27 @@ void Supervisor::stop_all(std::function<void()> done) {
       if (left->fetch_sub(1) == 1) done();
     });
   }
+}
+
+void Supervisor::forget_old() {
+  forgetting_ = doors_.loop.after(std::chrono::hours(1), [this] { forget_old(); });
+  doors_.loop.offload([this] {
+    const store::Millis before = now_ms() - settings_.keep_stopped;
+    for (const State state : {State::stopped, State::failed, State::aborted}) {
+      store::SandboxFilter filter;
+      filter.status = to_string(state);
+      filter.sort = store::SandboxFilter::Sort::status_updated_at;
+      const auto oldest =
+          doors_.store.sandboxes(filter, {.limit = 50, .cursor = {}, .descending = false});
+      if (!oldest) return;
+      for (const store::SandboxRecord& sandbox : oldest->items) {
+        if (sandbox.status_updated_at > before) break;
+        remove(sandbox.key, [name = sandbox.key.name](const Result<View>& gone) {
+          if (gone) log::info("old stopped sandbox forgotten", {{"name", name}});
+        });
+      }
+    }
+  });
 }
 
 // ---- while it runs ----

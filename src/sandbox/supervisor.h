@@ -49,6 +49,8 @@ struct SupervisorSettings {
   std::chrono::milliseconds agent_limit{30'000};
   std::chrono::milliseconds stop_grace{5'000};
   std::size_t max_sandboxes = 10'000;
+  store::Millis keep_stopped =
+      14LL * 24 * 3600 * 1000;  // then a sandbox that cannot resume is forgotten
 };
 
 // The outside world, all borrowed.
@@ -123,6 +125,8 @@ class Supervisor {
   [[nodiscard]] Result<std::shared_ptr<Agent>> agent(const std::string& session) const;
   void details(const std::string& session, Done<Details> done);
   void stop_all(std::function<void()> done);
+  // Forgets what stopped longer than keep_stopped ago, now and then again every hour.
+  void forget_old();
 
   // Blocking reads.
   [[nodiscard]] Result<View> view(const store::SandboxKey& key);
@@ -162,6 +166,7 @@ class Supervisor {
   SupervisorSettings settings_;
   Slots slots_;
   Commands commands_;
+  Loop::Handle forgetting_;
 
   mutable std::mutex mutex_;
   std::map<std::string, LivePtr> live_;

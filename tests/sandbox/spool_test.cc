@@ -56,7 +56,7 @@ TEST_F(SpoolTest, readers_are_woken_by_output_and_by_the_end) {
 
 TEST_F(SpoolTest, without_readers_only_the_last_part_is_kept) {
   const std::string megabyte(1U << 20, 'a');
-  for (std::uint64_t i = 0; i < Spool::kKept / megabyte.size() + 8; ++i) {
+  for (std::uint64_t i = 0; i < Spool::kMostKept / megabyte.size() + 24; ++i) {
     append(Output::out, megabyte);
     ASSERT_FALSE(spool_->full());
   }
@@ -65,8 +65,16 @@ TEST_F(SpoolTest, without_readers_only_the_last_part_is_kept) {
   EXPECT_TRUE(reader.missed());
   const std::string kept = read_all(reader, Output::out);
   EXPECT_TRUE(kept.ends_with("end"));
-  EXPECT_GE(kept.size(), Spool::kKept - (1U << 20));
-  EXPECT_LE(kept.size(), Spool::kKept + (2U << 20));
+  EXPECT_GE(kept.size(), Spool::kMostKept - (1U << 20));
+  EXPECT_LE(kept.size(), Spool::kMostKept + Spool::kMostKept / 4 + (1U << 20));
+}
+
+TEST_F(SpoolTest, less_is_kept_when_the_budget_is_shared) {
+  append(Output::out, std::string(8U << 20, 'a'));
+  spool_->set_kept(Spool::kLeastKept);
+  Spool::Reader reader(spool_, [] {});
+  EXPECT_LE(read_all(reader, Output::out).size(), Spool::kLeastKept);
+  EXPECT_TRUE(reader.missed());
 }
 
 TEST_F(SpoolTest, a_slow_reader_fills_it_and_is_never_overrun) {

@@ -258,6 +258,22 @@ TEST_F(SupervisorTest, an_attached_network_must_be_configured) {
   EXPECT_TRUE(node.create(request));
 }
 
+TEST_F(SupervisorTest, sandboxes_that_stopped_long_ago_are_forgotten_and_no_others) {
+  const std::string id = node.create("old")->session.id;
+  ASSERT_TRUE(node.create("running"));
+  ASSERT_TRUE(node.stop(id));
+  auto session = *node.store->session(id);
+  session.status = "aborted";  // a change of status is what the age counts from
+  session.updated_at = 1000;
+  ASSERT_TRUE(node.store->update_session(session));
+  const std::string fresh = node.create("fresh")->session.id;
+  ASSERT_TRUE(node.stop(fresh));
+  node.supervisor->forget_old();
+  node.until([&] { return !node.view("old"); });
+  EXPECT_TRUE(node.view("running"));
+  EXPECT_TRUE(node.view("fresh"));
+}
+
 TEST_F(SupervisorTest, many_are_created_at_once) {
   std::vector<std::future<Result<View>>> creates;
   for (int i = 0; i < 20; ++i) {
