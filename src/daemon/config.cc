@@ -198,6 +198,12 @@ constexpr auto kKeys = std::to_array<Key>({
 
 }  // namespace
 
+std::vector<std::string_view> config_keys() {
+  std::vector<std::string_view> names;
+  for (const Key& key : kKeys) names.push_back(key.name);
+  return names;
+}
+
 Result<Config> parse_config(std::string_view content) {
   const auto value =
       parse_json(content, {.max_bytes = kMaxConfig, .max_depth = 8, .comments = true});

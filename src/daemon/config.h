@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/auth.h"
@@ -41,6 +42,7 @@ struct Config {
   log::Level log_level = log::Level::info;
 };
 
+[[nodiscard]] std::vector<std::string_view> config_keys();
 [[nodiscard]] Result<Config> parse_config(std::string_view text);
 // A missing file is the default configuration only when nobody named it.
 [[nodiscard]] Result<Config> load_config(const std::string& path, bool may_be_missing);
