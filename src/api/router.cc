@@ -55,6 +55,12 @@ Router::Found Router::find(std::string_view method, std::string_view path) const
   return found;
 }
 
+std::vector<std::pair<std::string, std::string>> Router::table() const {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const Row& row : rows_) out.emplace_back(row.route.method, row.route.pattern);
+  return out;
+}
+
 std::optional<Target> parse_target(std::string_view target) {
   if (!target.starts_with('/')) return std::nullopt;
   Target out;

@@ -39,6 +39,8 @@ class Router {
   // `target` is the request target of HTTP, query included.
   [[nodiscard]] Found find(std::string_view method, std::string_view path) const;
 
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> table() const;  // method, pattern
+
  private:
   struct Row {
     Route route;
