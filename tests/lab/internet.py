@@ -44,6 +44,7 @@ SSH_PORT, BANNER_PORT, ECHO_PORT = 22, 3306, 7
 HALF_CLOSE_PORT = 7001  # answers 256 KiB once the client has finished sending
 GREETING_PORT = 7002  # greets, closes its side, then reads to the end and logs a checksum
 NEVER_CLOSE_PORT = 7003  # reads to the end and never closes
+SINK_PORT = 7004  # logs each arrival of bytes
 UDP_ECHO_PORTS = [7, 123, 443, 4433]
 UDP_ECHO_ADDRESSES = [WEB_V4, WEB_V6, ODD_V4, ODD_V6]
 

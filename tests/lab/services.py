@@ -173,7 +173,11 @@ def odd_servers(lab):
         lab.note(service="never_close", **await drain_in(reader))
         await asyncio.Event().wait()
 
-    return {internet.SSH_PORT: ssh, internet.BANNER_PORT: banner, internet.ECHO_PORT: echo,
+    async def sink(reader, writer):
+        while data := await reader.read(1 << 16):
+            lab.note(service="sink", size=len(data))
+
+    return {internet.SINK_PORT: sink, internet.SSH_PORT: ssh, internet.BANNER_PORT: banner, internet.ECHO_PORT: echo,
             internet.HALF_CLOSE_PORT: half_close, internet.GREETING_PORT: greeting,
             internet.NEVER_CLOSE_PORT: never_close}
 
