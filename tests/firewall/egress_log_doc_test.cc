@@ -43,7 +43,7 @@ TEST(EgressLogPage, lists_every_reason_of_the_policy) {
 // The codes that the firewall's sources and the ruleset write as text.
 TEST(EgressLogPage, lists_every_other_code_that_the_sources_write) {
   static const std::regex kCode(
-      R"re((?:give_up\(\s*"|\breason = "|kQueryRefused = "|: std::string_view\("|log prefix "sp:)([a-z]+_[a-z_]+|malformed|boundary)")re");
+      R"re((?:give_up\(\s*"|\breason =\s*"|kQueryRefused =\s*"|: std::string_view\(\s*"|log prefix "sp:)([a-z]+_[a-z_]+|malformed|boundary)")re");
   const auto page = listed();
   std::set<std::string> found;
   for (const char* folder : {"src/firewall", "src/host"}) {
