@@ -44,6 +44,9 @@ function(sallyport_library name)
   target_link_libraries(sallyport_${name} PUBLIC ${arg_DEPS} ${arg_PUBLIC_LIBS} PRIVATE ${arg_PRIVATE_LIBS})
 endfunction()
 
+# Folders whose code meets bytes of guests, agents and the internet: what `check` runs with sanitizers (label `untrusted`).
+set(SALLYPORT_UNTRUSTED base policy dns tls postgres net firewall guest driver)
+
 # sallyport_test(NAME SOURCES x_test.cc DEPS policy [LABELS root]): one GoogleTest binary, one CTest entry.
 function(sallyport_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPS;LIBS;LABELS" ${ARGN})
@@ -54,6 +57,11 @@ function(sallyport_test name)
                              SALLYPORT_BINARY_DIR="${CMAKE_BINARY_DIR}")
   target_link_libraries(${name} PRIVATE ${arg_DEPS} ${arg_LIBS} GTest::gmock_main)
   add_test(NAME ${name} COMMAND ${name})
+  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  if(folder IN_LIST SALLYPORT_UNTRUSTED)
+    list(APPEND arg_LABELS untrusted)
+    set_property(GLOBAL APPEND PROPERTY SALLYPORT_UNTRUSTED_TARGETS ${name})
+  endif()
   set_tests_properties(${name} PROPERTIES LABELS "unit;${arg_LABELS}" TIMEOUT 600)
 endfunction()
 
@@ -70,6 +78,7 @@ function(sallyport_fuzz name)
     target_sources(${name}_fuzz PRIVATE replay_main.cc)
     add_test(NAME ${name}_corpus COMMAND ${name}_fuzz ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
     set_tests_properties(${name}_corpus PROPERTIES LABELS "corpus")
+    set_property(GLOBAL APPEND PROPERTY SALLYPORT_UNTRUSTED_TARGETS ${name}_fuzz)
   endif()
 endfunction()
 
