@@ -30,7 +30,7 @@ asio::awaitable<Reply> inspect(Supervisor& supervisor, const Call& call) {
     supervisor.details(id, std::move(done));
   };
   const auto details = co_await answer_of<Details>(std::move(start));
-  if (details) {
+  if (details && !call.principal.team) {  // processes and paths of the node are its operator's
     out["node"] = json::object{{"isolation", details->isolation},
                                {"slot", details->slot},
                                {"initPid", details->init_pid},

@@ -294,7 +294,8 @@ asio::awaitable<bool> Server::Impl::serve_one(Stream& stream, beast::flat_buffer
   stream.expires_never();  // a handler may wait for a sandbox; writing has its own limit
   const http::request<http::string_body> request = parser.release();
   Reply reply = co_await dispatch(request, found, *target, *principal);
-  co_return co_await send_reply(stream, reply, version, request.keep_alive(), settings.write_limit);
+  const auto limit = reply.stream ? settings.stream_limit : settings.write_limit;
+  co_return co_await send_reply(stream, reply, version, request.keep_alive(), limit);
 }
 
 asio::awaitable<Reply> Server::Impl::dispatch(const http::request<http::string_body>& request,

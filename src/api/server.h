@@ -29,7 +29,10 @@ struct ServerSettings {
   std::chrono::seconds idle_limit{75};    // between requests
   std::chrono::seconds header_limit{10};  // from the first byte to the end of the header
   std::chrono::seconds body_limit{60};
-  std::chrono::seconds write_limit{60};  // for each write
+  std::chrono::seconds write_limit{60};  // for each write of a plain answer
+  // For each write of a stream. A person may have paused what reads it; meanwhile it costs a
+  // connection, no memory.
+  std::chrono::seconds stream_limit{3600};
 };
 
 class Server {

@@ -146,6 +146,14 @@ TEST_F(TokenTest, a_team_sees_its_own_sandboxes_only) {
       call_as("token-two", "GET", "/v2/sandboxes/sessions").json().at("sessions").as_array().size(),
       0U);
   EXPECT_EQ(call_as("operator-token", "GET", "/v2/sandboxes/web?projectId=p").status, 200);
+  const auto has_node = [&](const std::string& token) {
+    return call_as(token, "GET", "/sallyport/v1/sandboxes/web?projectId=p")
+        .json()
+        .as_object()
+        .contains("node");
+  };
+  EXPECT_TRUE(has_node("operator-token"));
+  EXPECT_FALSE(has_node("token-one")) << "processes and paths are the operator's";
   EXPECT_EQ(call_as("token-two", "POST", "/sallyport/v1/images", R"({"name":"x"})").status, 403);
 }
 
