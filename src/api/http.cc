@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/http.h"
 
+#include "api/utf8.h"
 #include "base/check.h"
 
 namespace sallyport::api {
@@ -73,6 +74,11 @@ std::optional<std::string> percent_decode(std::string_view text, bool plus_is_sp
       out += text[i];
     }
   }
+  // Names and values come back in answers, which are text.
+  Utf8Stream text;
+  std::string valid = text.push(as_bytes(out));
+  valid += text.finish();
+  if (valid != out) return std::nullopt;
   return out;
 }
 

@@ -63,7 +63,7 @@ inline constexpr std::string_view kNdjson =
 [[nodiscard]] Reply error_reply(const Error& error);
 [[nodiscard]] Reply json_reply(json::value body);
 
-// "%2F" decoded; nothing when a sequence is broken or decodes to NUL.
+// "%2F" decoded; nothing when a sequence is broken, decodes to NUL, or the result is not UTF-8.
 [[nodiscard]] std::optional<std::string> percent_decode(std::string_view text, bool plus_is_space);
 
 }  // namespace sallyport::api

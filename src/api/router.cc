@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/router.h"
 
+#include <algorithm>
+
 namespace sallyport::api {
 namespace {
 
@@ -63,6 +65,9 @@ std::vector<std::pair<std::string, std::string>> Router::table() const {
 
 std::optional<Target> parse_target(std::string_view target) {
   if (!target.starts_with('/')) return std::nullopt;
+  // RFC 3986: whatever is not printable ASCII is percent-encoded.
+  if (std::ranges::any_of(target, [](char c) { return c <= ' ' || c >= 0x7f; }))
+    return std::nullopt;
   Target out;
   const std::size_t mark = target.find('?');
   out.path = target.substr(0, mark);

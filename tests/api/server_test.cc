@@ -187,7 +187,8 @@ TEST(Target, is_split_and_decoded) {
   ASSERT_EQ(target->query.size(), 4U);
   EXPECT_EQ(target->query[1].second, "b:2");
   EXPECT_EQ(target->query[3].second, "a b");
-  for (const char* bad : {"", "x", "http://h/p", "/p?x=%", "/p?x=%zz", "/p?x=%00"})
+  for (const char* bad : {"", "x", "http://h/p", "/p?x=%", "/p?x=%zz", "/p?x=%00", "/p?x=%ff",
+                          "/p?x=\xc3\xa9", "/p q", "/p?\x7f"})
     EXPECT_FALSE(parse_target(bad)) << bad;
 }
 
