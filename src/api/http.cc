@@ -75,9 +75,9 @@ std::optional<std::string> percent_decode(std::string_view text, bool plus_is_sp
     }
   }
   // Names and values come back in answers, which are text.
-  Utf8Stream text;
-  std::string valid = text.push(as_bytes(out));
-  valid += text.finish();
+  Utf8Stream stream;
+  std::string valid = stream.push(as_bytes(out));
+  valid += stream.finish();
   if (valid != out) return std::nullopt;
   return out;
 }
