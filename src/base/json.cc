@@ -8,6 +8,7 @@
 #include <boost/json/serialize.hpp>
 #include <boost/json/value_stack.hpp>
 #include <cctype>
+#include <cmath>
 #include <set>
 #include <vector>
 
@@ -77,7 +78,12 @@ struct Handler {
     stack.push_uint64(value);
     return true;
   }
-  bool on_double(double value, boost::core::string_view, Error&) {
+  bool on_double(double value, boost::core::string_view, Error& error) {
+    // Infinity is not JSON: written again it would not be read again.
+    if (!std::isfinite(value)) {
+      error = json::error::exponent_overflow;
+      return false;
+    }
     stack.push_double(value);
     return true;
   }

@@ -32,6 +32,12 @@ TEST(Json, trailing_text_and_truncation_are_refused) {
   EXPECT_EQ(error_of(" {} \n"), "");
 }
 
+TEST(Json, a_number_beyond_every_double_is_refused) {
+  for (const char* text : {"1e999", "-1e999", "2222.5e222222"})
+    EXPECT_NE(error_of(text), "") << text;
+  EXPECT_EQ(error_of("1e308"), "");
+}
+
 TEST(Json, key_order_is_kept) {
   const auto parsed = parse_json(R"({"b":1,"a":2,"c":3})");
   EXPECT_EQ(serialize_ascii(*parsed), R"({"b":1,"a":2,"c":3})");
