@@ -7,7 +7,7 @@ from harness import DENY_ALL, both, domains, ranges
 WEB = "198.18.0.10"
 
 
-# FW-020 FW-181
+# FW-020 FW-181 SB-033
 def test_an_allowed_domain_is_let_through_without_proxy_settings(shared):
     box = shared(domains("allowed.example"))
     assert box.sh("env | grep -i _proxy || true").out == ""

@@ -172,7 +172,7 @@ def test_a_daemon_restart_never_leaves_a_sandbox_open(sandbox, node, how):
     assert fresh.fetch("https://allowed.example/")["sni"] == "allowed.example"
 
 
-#
+# R-098 R-18 (spec 2.2)
 def test_a_policy_on_a_stopped_session_is_refused(sandbox):
     box = sandbox(domains("allowed.example"))
     box.stop()
