@@ -4,7 +4,7 @@
 build_packages=(
   clang-19 lld-19 cmake ninja-build ccache pkg-config git
   libboost1.81-dev libboost-json1.81-dev libssl-dev libfmt-dev libspdlog-dev libnghttp2-dev libre2-dev libidn2-dev
-  libunbound-dev libldns-dev libnftables-dev libnl-3-dev libnl-route-3-dev libseccomp-dev libsqlite3-dev libcli11-dev
+  libunbound-dev nettle-dev libevent-dev libldns-dev libnftables-dev libnl-3-dev libnl-route-3-dev libseccomp-dev libsqlite3-dev libcli11-dev
   zlib1g-dev libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
 )
 run_packages=(crun runc mmdebstrap squashfs-tools erofs-utils e2fsprogs nftables iproute2 util-linux procps ca-certificates)
