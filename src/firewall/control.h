@@ -20,6 +20,9 @@
 //     (I4), answer with counts
 //     {"id":4,"op":"abort","version":7}       the old policy stays
 //     {"id":5,"op":"stats"}
+//     {"id":7,"op":"stop"}                    end every flow, with its egress line, and refuse what
+//                                             comes after; answered before the lines are written,
+//                                             and the next request after
 //     {"id":6,"op":"rotate_log"} + fd         write egress lines to this descriptor from now on
 //   worker -> supervisor
 //     {"id":1,"ok":true}

@@ -40,6 +40,7 @@ class DnsStream final : public std::enable_shared_from_this<DnsStream> {
     [[nodiscard]] std::optional<policy::Decision> judge(
         const policy::Policy& policy, const policy::Boundary& boundary) const override;
     void cut(const policy::Decision& why) override;
+    void end() override { stream_.close(); }  // destroys this object
 
    private:
     Gate& gate_;

@@ -68,6 +68,15 @@ Result<> Gate::abort(std::uint64_t version) {
   return {};
 }
 
+void Gate::close() {
+  policy_ = policy::deny_all();
+  prepared_ = nullptr;
+  std::vector<Flow*> open;
+  for (Flow& flow : flows_) open.push_back(&flow);
+  for (Flow* flow : open) flow->end();
+  release();
+}
+
 void Gate::release() { hold_.cancel(); }
 
 }  // namespace sallyport::firewall

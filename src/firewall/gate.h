@@ -60,6 +60,8 @@ class Gate {
         const policy::Policy& policy, const policy::Boundary& boundary) const = 0;
     // No byte passes after this returns. May destroy the flow itself, never another one.
     virtual void cut(const policy::Decision& why) = 0;
+    // The sandbox ends and takes the flow along; nothing was held against it. As cut() otherwise.
+    virtual void end() = 0;
   };
 
   explicit Gate(boost::asio::io_context& io);
@@ -84,6 +86,8 @@ class Gate {
   [[nodiscard]] Result<Applied> commit(
       std::uint64_t version);  // not_found: no such version is prepared
   [[nodiscard]] Result<> abort(std::uint64_t version);
+  // Ends every flow and refuses whatever comes after: the last call.
+  void close();
 
   // Caps of the sandbox: taken before use and given back.
   net::Budget connections{kMaxConnections};

@@ -307,6 +307,18 @@ void TcpSession::cut(const Decision& why) {
   bell_.cancel();
 }
 
+void TcpSession::end() {
+  client_.reset();
+  if (upstream_) upstream_->reset();
+  if (state_ == State::undecided) {
+    record_.policy_version = room_.gate.version();
+    record_.reason = "sandbox_stopped";
+  }
+  if (state_ != State::ended) record_.detail = "the sandbox stopped";
+  state_ = State::ended;
+  bell_.cancel();
+}
+
 bool TcpSession::is_own(const Address& address) const {
   return std::ranges::find(room_.own, address) != room_.own.end();
 }

@@ -57,6 +57,7 @@ class TcpSession final : public Gate::Flow {
   [[nodiscard]] std::optional<policy::Decision> judge(
       const policy::Policy& policy, const policy::Boundary& boundary) const override;
   void cut(const policy::Decision& why) override;
+  void end() override;
 
  private:
   enum class State { undecided, admitted, ended };

@@ -266,10 +266,11 @@ json::object Worker::handle(const json::object& request, Fd& passed) {
     std::string_view name;
     Result<json::object> (Worker::*run)(const json::object&, Fd&);
   };
-  static constexpr std::array<Operation, 6> kOperations{{{"configure", &Worker::configure},
+  static constexpr std::array<Operation, 7> kOperations{{{"configure", &Worker::configure},
                                                          {"prepare", &Worker::prepare},
                                                          {"commit", &Worker::commit},
                                                          {"abort", &Worker::abort},
+                                                         {"stop", &Worker::stop},
                                                          {"stats", &Worker::stats},
                                                          {"rotate_log", &Worker::rotate_log}}};
   const auto* op = request.if_contains("op");
@@ -352,6 +353,11 @@ Result<json::object> Worker::abort(const json::object& request, Fd&) {
   if (!version) return std::unexpected(version.error());
   if (const auto done = gate_.abort(*version); !done) return std::unexpected(done.error());
   return json::object{{"version", gate_.version()}};
+}
+
+Result<json::object> Worker::stop(const json::object&, Fd&) {
+  gate_.close();
+  return json::object();
 }
 
 Result<json::object> Worker::stats(const json::object&, Fd&) {

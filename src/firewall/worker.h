@@ -76,6 +76,7 @@ class Worker {
   Result<json::object> prepare(const json::object& request, Fd&);
   Result<json::object> commit(const json::object& request, Fd&);
   Result<json::object> abort(const json::object& request, Fd&);
+  Result<json::object> stop(const json::object& request, Fd&);
   Result<json::object> stats(const json::object& request, Fd&);
   Result<json::object> rotate_log(const json::object& request, Fd& passed);
   void tune_listeners();

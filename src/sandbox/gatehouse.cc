@@ -143,8 +143,24 @@ Result<> Gatehouse::rotate_log() {
   return {};
 }
 
+// Every connection leaves its line in the egress log, so the open ones are ended before the worker
+// is: first those of the kernel, whose end it hears of, then its own. As far as it goes: a sandbox
+// is stopped whatever becomes of this.
+void Gatehouse::end_flows() {
+  std::shared_ptr<Worker> worker;
+  {
+    const std::lock_guard lock(mutex_);
+    worker = worker_;
+  }
+  if (!worker) return;
+  (void)network_.apply(network_id(), address_policy(*policy::deny_all(), spec_.boundary));
+  if (!ask_and_wait(*worker, {{"op", "stop"}}, kLastLinesLimit)) return;
+  const auto stats = ask_and_wait(*worker, {{"op", "stats"}}, kLastLinesLimit);
+  if (stats) note_stats(*stats);
+}
+
 Result<> Gatehouse::close() {
-  closing_ = true;
+  if (!closing_.exchange(true)) end_flows();
   drop_worker();
   Result<> strays = launcher_.end(worker_spec());
   Result<> network = network_.destroy(network_id());

@@ -65,6 +65,7 @@ class Gatehouse : public std::enable_shared_from_this<Gatehouse> {
   };
 
   static constexpr std::chrono::milliseconds kAnswerLimit{10'000};
+  static constexpr std::chrono::milliseconds kLastLinesLimit{1'000};
   static constexpr std::chrono::milliseconds kHeartbeatEvery{2'000};
   static constexpr std::chrono::milliseconds kHeartbeatLimit{4'000};
 
@@ -107,6 +108,7 @@ class Gatehouse : public std::enable_shared_from_this<Gatehouse> {
   [[nodiscard]] Result<UpdateCounts> commit(Worker& worker, std::uint64_t version);
   [[nodiscard]] Result<> enforce();  // policy_ into the kernel and the worker
   void restore_kernel();
+  void end_flows();
   void take_worker(std::shared_ptr<Worker> worker);
   void drop_worker();  // KILLs it
   void worker_exited(std::uint64_t generation);

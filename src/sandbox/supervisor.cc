@@ -329,12 +329,12 @@ Result<> Supervisor::tear_down(const LivePtr& live) {
   live->set_agent(nullptr);
   live->init_watch.reset();
   live->timeout.reset();
-  const TrafficCounts traffic = live->gatehouse->traffic();
-  live->record.egress = std::max(live->record.egress, traffic.up);
-  live->record.ingress = std::max(live->record.ingress, traffic.down);
   if (Result<> done = doors_.driver.destroy(live->driver); !done)
     return context("driver", done.error());
   if (Result<> done = live->gatehouse->close(); !done) return done;
+  const TrafficCounts traffic = live->gatehouse->traffic();
+  live->record.egress = std::max(live->record.egress, traffic.up);
+  live->record.ingress = std::max(live->record.ingress, traffic.down);
   remove_directory(live->driver.run_dir);
   keep_only_logs(live->driver.state_dir);
   return {};

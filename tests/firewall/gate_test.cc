@@ -32,7 +32,9 @@ class ToyFlow final : public Gate::Flow {
     ++cuts;
     reason = why.reason;
   }
+  void end() override { ++ends; }
   int cuts = 0;
+  int ends = 0;
   Reason reason{};
 
  private:
@@ -169,6 +171,19 @@ TEST(Budget, gives_no_more_than_it_has) {
   budget.set_limit(1);  // less than is out
   EXPECT_FALSE(budget.take());
   EXPECT_FALSE(budget.take(0));
+}
+
+TEST_F(AGate, a_closed_gate_has_ended_every_flow_and_allows_nothing) {
+  gate.prepare(1, policy::allow_all());
+  ASSERT_TRUE(gate.commit(1));
+  ToyFlow decided(gate);
+  ToyFlow undecided(gate, false);
+  gate.prepare(2, policy::allow_all());
+  gate.close();
+  EXPECT_EQ(decided.ends + undecided.ends, 2);
+  EXPECT_EQ(decided.cuts + undecided.cuts, 0);
+  EXPECT_FALSE(gate.held());
+  EXPECT_TRUE(gate.policy().denies_everything());
 }
 
 }  // namespace

@@ -318,6 +318,28 @@ TEST_F(Session, a_connection_that_is_being_dialled_into_a_range_that_is_now_deni
   EXPECT_TRUE(line()["dialled"].is_null());
 }
 
+TEST_F(Session, a_connection_that_the_end_of_the_sandbox_ends_was_allowed_and_says_so) {
+  apply(R"({"allow":["allowed.example"]})");
+  connect();
+  ASSERT_TRUE(send_all(guest, hello("allowed.example")));
+  ASSERT_TRUE(origin_reached());
+  gate.close();
+  EXPECT_EQ(receive(guest).error, ECONNRESET);
+  EXPECT_EQ(line()["verdict"], "allow");
+  EXPECT_EQ(line()["reason"], "allowed_domain");
+  EXPECT_EQ(line()["detail"], "the sandbox stopped");
+}
+
+TEST_F(Session, a_connection_that_ends_undecided_with_the_sandbox_leaves_its_line) {
+  apply(R"({"allow":["allowed.example"]})");
+  connect();
+  io.restart();
+  io.poll();
+  gate.close();
+  EXPECT_EQ(line()["verdict"], "deny");
+  EXPECT_EQ(line()["reason"], "sandbox_stopped");
+}
+
 // I2: it was admitted by its address and brought a name that was never checked against that
 // address.
 TEST_F(Session, a_connection_admitted_by_range_is_cut_when_only_its_name_is_allowed) {
