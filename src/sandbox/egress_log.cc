@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -18,6 +19,13 @@ Result<Fd> open_egress_log(const std::string& state_dir) {
   Fd log(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640));
   if (!log) return fail_errno("open " + path);
   return log;
+}
+
+Result<std::uint64_t> egress_log_size(const std::string& state_dir) {
+  struct stat info{};
+  const std::string path = egress_log_path(state_dir);
+  if (::stat(path.c_str(), &info) != 0) return fail_errno("stat " + path);
+  return static_cast<std::uint64_t>(info.st_size);
 }
 
 Result<Fd> rotate_egress_log(const std::string& state_dir) {

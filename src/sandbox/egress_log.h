@@ -4,6 +4,7 @@
 // kept, so the disk they take is bounded.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/fd.h"
@@ -15,6 +16,7 @@ inline constexpr int kKeptEgressLogs = 2;
 
 [[nodiscard]] std::string egress_log_path(const std::string& state_dir,
                                           int age = 0);  // 0 is the current one
+[[nodiscard]] Result<std::uint64_t> egress_log_size(const std::string& state_dir);  // bytes
 [[nodiscard]] Result<Fd> open_egress_log(const std::string& state_dir);
 // egress.jsonl -> egress.jsonl.1 -> egress.jsonl.2, then a new egress.jsonl.
 [[nodiscard]] Result<Fd> rotate_egress_log(const std::string& state_dir);

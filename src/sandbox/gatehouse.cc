@@ -136,6 +136,11 @@ Result<> Gatehouse::rotate_log() {
     worker = worker_;
   }
   if (!worker) return {};  // the next one opens the file by itself
+  // Whether it is full is seen here, not believed: a worker that was taken over could rotate away
+  // what it did before.
+  const auto size = egress_log_size(spec_.state_dir);
+  if (!size) return std::unexpected(size.error());
+  if (*size < spec_.log_bytes) return {};
   auto log = rotate_egress_log(spec_.state_dir);
   if (!log) return std::unexpected(log.error());
   auto answer = ask_and_wait(*worker, {{"op", "rotate_log"}}, kAnswerLimit, *std::move(log));

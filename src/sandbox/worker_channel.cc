@@ -16,6 +16,8 @@ namespace {
 namespace control = firewall::control;
 using Clock = std::chrono::steady_clock;
 
+constexpr int kRounds = 16;  // reads before others get their turn
+
 // Writes all of `bytes`, the descriptor beside the first of them.
 Result<> send_frame(int socket, std::string_view bytes, int passed, Clock::time_point deadline) {
   while (!bytes.empty()) {
@@ -124,16 +126,20 @@ void WorkerChannel::close() {
 
 void WorkerChannel::on_readable() {
   char chunk[65536];
-  while (true) {
+  // A worker that never stops talking does not keep the loop from everybody else.
+  for (int round = 0; round < kRounds; ++round) {
     const ssize_t size = ::recv(socket_.get(), chunk, sizeof chunk, MSG_DONTWAIT);
     if (size > 0) {
       received_.append(chunk, static_cast<std::size_t>(size));
-      if (!take_frames()) break;
+      if (!take_frames()) return hung_up();
       continue;
     }
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    break;
+    return hung_up();
   }
+}
+
+void WorkerChannel::hung_up() {
   watch_.reset();
   fail_all("the firewall worker is gone");
   if (events_.closed) events_.closed();

@@ -43,6 +43,7 @@ class WorkerChannel : public std::enable_shared_from_this<WorkerChannel> {
     Loop::Handle deadline;
   };
   void on_readable();
+  void hung_up();
   bool take_frames();  // false: malformed
   void settle(std::uint64_t id, Result<json::object> result);
   void fail_all(std::string_view why);

@@ -182,6 +182,21 @@ TEST_F(SupervisorTest, a_dead_worker_comes_back_with_the_same_policy) {
   EXPECT_TRUE(node.set_policy(id, kAllowA));
 }
 
+// I6: a worker that was taken over could else rotate away what it did before.
+TEST_F(SupervisorTest, a_log_is_rotated_when_it_is_full_and_not_when_the_worker_says_so) {
+  const std::string id = node.create("web", kAllowA)->session.id;
+  const std::filesystem::path log = directory.path() + "/state/sandboxes/" + id + "/egress.jsonl";
+  const std::filesystem::path older = log.string() + ".1";
+  node.workers.say_log_full(id);
+  ASSERT_TRUE(node.set_policy(id, kDenyAll));  // comes after it on the sandbox's Serial
+  EXPECT_FALSE(std::filesystem::exists(older));
+  std::filesystem::resize_file(log, 64U << 20);
+  node.workers.say_log_full(id);
+  ASSERT_TRUE(node.set_policy(id, kAllowA));
+  EXPECT_TRUE(std::filesystem::exists(older));
+  EXPECT_EQ(std::filesystem::file_size(log), 0U);
+}
+
 // while no worker can be started nothing opens; once one can, it comes without anybody
 // asking.
 TEST_F(SupervisorTest, a_worker_that_cannot_start_is_tried_again) {

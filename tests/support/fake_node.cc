@@ -164,6 +164,7 @@ class FakeWorkers::FakeWorker : public Worker, public std::enable_shared_from_th
     loop_.post([self = shared_from_this()] { self->events_.exited(); });
   }
   void set_mute() { mute_ = true; }
+  void say_log_full() { events_.log_full(); }
 
  private:
   Result<json::object> handle(const std::string& op, const json::object& request) {
@@ -246,6 +247,11 @@ void FakeWorkers::kill(const std::string& id) {
 void FakeWorkers::set_mute(const std::string& id) {
   const std::lock_guard lock(mutex_);
   if (const auto worker = workers_[id].lock()) worker->set_mute();
+}
+
+void FakeWorkers::say_log_full(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  if (const auto worker = workers_[id].lock()) worker->say_log_full();
 }
 
 // ---- driver ----

@@ -82,6 +82,7 @@ class FakeWorkers : public sandbox::WorkerLauncher {
 
   void kill(const std::string& id);      // as if it crashed
   void set_mute(const std::string& id);  // reads, never answers
+  void say_log_full(const std::string& id);
   [[nodiscard]] int launched() const { return launched_; }
   std::atomic<bool> refuse_launch = false;
 
