@@ -154,7 +154,9 @@ std::string json_path_index(std::string_view parent, std::size_t index) {
 }
 
 std::string serialize_ascii(const json::value& value) {
-  const std::string raw = json::serialize(value);
+  std::string raw = json::serialize(value);
+  const auto ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+  if (std::ranges::all_of(raw, ascii)) return raw;
   std::string out;
   out.reserve(raw.size());
   for (std::size_t i = 0; i < raw.size();) {

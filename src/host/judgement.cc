@@ -103,6 +103,11 @@ bool JudgementMap::opens(const Address& address) const {
   return found.judgement == Judgement::open && address <= found.range.last;
 }
 
+bool JudgementMap::opens_anything() const {
+  const auto open = [](const Judged& judged) { return judged.judgement == Judgement::open; };
+  return std::ranges::any_of(v4, open) || std::ranges::any_of(v6, open);
+}
+
 JudgementMap judge(const NodeNetwork& node, const AddressPolicy& policy) {
   std::vector<Cidr> refused = always_refused(node);
   refused.insert(refused.end(), policy.refused.begin(), policy.refused.end());

@@ -33,6 +33,9 @@ struct JudgementMap {
 
   // Is traffic to this address forwarded by the kernel?
   [[nodiscard]] bool opens(const Address& address) const;
+  [[nodiscard]] bool opens_anything() const;
+
+  bool operator==(const JudgementMap&) const = default;
 };
 
 [[nodiscard]] JudgementMap judge(const NodeNetwork& node, const AddressPolicy& policy);

@@ -27,6 +27,8 @@ inline constexpr std::size_t kMaxRanges = 4096;  // allow and deny each
 // The normal form in the request grammar, secrets included: what is stored and sent to the worker.
 // parse(render(p)) == p.
 [[nodiscard]] Secret render_request(const Policy& policy);
+// The same as a value, for a message that carries it. Holds the secrets: pass it on, never keep it.
+[[nodiscard]] json::value request_json(const Policy& policy);
 // The same with every header value replaced by "<redacted>": for people (`sandbox policy check`).
 [[nodiscard]] json::value render_redacted(const Policy& policy);
 // The response grammar (spec 2.3), header names only (FW-113).

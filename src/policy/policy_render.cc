@@ -52,8 +52,10 @@ json::array header_names(const std::vector<HeaderValue>& headers) {
 
 }  // namespace
 
+json::value request_json(const Policy& policy) { return request(policy, Secrets::revealed); }
+
 Secret render_request(const Policy& policy) {
-  return Secret(serialize_ascii(request(policy, Secrets::revealed)));
+  return Secret(serialize_ascii(request_json(policy)));
 }
 
 json::value render_redacted(const Policy& policy) { return request(policy, Secrets::redacted); }

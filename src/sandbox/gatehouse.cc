@@ -234,13 +234,9 @@ Result<> Gatehouse::configure(Worker& worker) {
 }
 
 Result<> Gatehouse::prepare(Worker& worker, const policy::Policy& policy, std::uint64_t version) {
-  const Secret text = policy::render_request(policy);
-  auto value =
-      parse_json(text.reveal(), {.max_bytes = 2 * policy::kMaxPolicyBytes, .max_depth = 32});
-  if (!value) return context("policy", value.error());
-  const auto answer =
-      ask_and_wait(worker, {{"op", "prepare"}, {"version", version}, {"policy", *std::move(value)}},
-                   kAnswerLimit);
+  const auto answer = ask_and_wait(
+      worker, {{"op", "prepare"}, {"version", version}, {"policy", policy::request_json(policy)}},
+      kAnswerLimit);
   if (!answer) return std::unexpected(answer.error());
   return {};
 }

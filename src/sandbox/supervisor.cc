@@ -332,22 +332,23 @@ void Supervisor::set_policy(const std::string& session, policy::PolicyPtr policy
       return done(fail(Code::conflict, fmt::format("the sandbox is {}", live->record.status)));
     }
     const std::uint64_t version = live->gatehouse->version() + 1;
+    json::value response = policy::render_response(*policy);
     const auto counts = live->gatehouse->update(policy, version, [&] {
-      return doors_.store.set_policy(
-          live->record.sandbox,
-          {version, policy::render_request(*policy), policy::render_response(*policy)});
+      return doors_.store.set_policy(live->record.sandbox,
+                                     {version, policy::render_request(*policy), response});
     });
     note_processes(live);
     if (live->gatehouse->broken())
       (void)halt(live, Event::died, "its firewall could not be set to the old or the new policy");
     if (!counts) return done(std::unexpected(counts.error()));
-    auto now = view_of_session(live->id());
-    if (!now) return done(std::unexpected(now.error()));
+    auto sandbox = doors_.store.sandbox(live->record.sandbox);
+    if (!sandbox) return done(std::unexpected(sandbox.error()));
     log::info("policy in force", {{"sandbox", live->id()},
                                   {"version", version},
                                   {"kept", counts->kept},
                                   {"cut", counts->cut}});
-    done(PolicyUpdate{*std::move(now), version, *counts});
+    done(PolicyUpdate{View{*std::move(sandbox), live->record, std::move(response)}, version,
+                      *counts});
   });
 }
 
