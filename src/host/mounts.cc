@@ -37,11 +37,16 @@ std::string words_of(const Fd& context) {
 
 // A user namespace with the mapping we want, made by a child that ends as soon as we hold it.
 Result<Fd> user_namespace(const IdRange& range) {
-  // No libc in the child beyond plain system calls: other threads may hold its locks.
+  // No libc in the child beyond plain system calls: other threads may hold its locks. It keeps
+  // nothing of ours open, and a parent that died before it asked to be told is seen by its absence:
+  // else it would wait for ever, holding the daemon's lock.
+  const pid_t parent = getpid();
   const pid_t child = call(SYS_clone, CLONE_NEWUSER | SIGCHLD, nullptr, nullptr, nullptr, 0UL);
   if (child < 0) return fail_errno("clone a user namespace");
   if (child == 0) {
+    syscall(SYS_close_range, 0U, ~0U, 0U);
     syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0UL, 0UL, 0UL);
+    if (syscall(SYS_getppid) != parent) syscall(SYS_exit_group, 0);
     for (;;) syscall(SYS_ppoll, nullptr, 0UL, nullptr, nullptr, 0UL);
   }
   const auto finish = [&] {

@@ -4,11 +4,20 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
+
+#include "host/mounts.h"
 
 namespace sallyport::host {
 namespace {
@@ -115,6 +124,42 @@ TEST_F(Disk, an_image_of_another_kind_is_refused) {
   shell("cp " + spec_.base_image + " " + top_ + "/good && head -c 8192 /dev/zero > " +
         spec_.base_image);
   EXPECT_FALSE(mount_root(spec_));
+}
+
+// A daemon killed at any moment leaves no process: the one that lends a user namespace for the
+// mapping would keep the daemon's lock and sockets open, and no other daemon could start.
+TEST(MapIds, leaves_no_process_behind_a_killed_caller) {
+  ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1), 0);  // orphans come to us
+  char name[] = "/tmp/sallyport-ids-XXXXXX";
+  const std::string top = mkdtemp(name);
+  for (int round = 0; round < 300; ++round) {
+    int pipe_ends[2];
+    ASSERT_EQ(::pipe(pipe_ends), 0);
+    const pid_t caller = ::fork();
+    if (caller == 0) {
+      // On one processor the helper runs late, which is when the caller may die before it.
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(0, &one);
+      (void)::sched_setaffinity(0, sizeof one, &one);
+      (void)!::write(pipe_ends[1], "x", 1);
+      for (;;) {
+        const auto mount = clone_mount(top);
+        if (!mount || !map_ids(*mount, IdRange{0x10000000, 65536})) ::_exit(1);
+      }
+    }
+    char byte = 0;
+    ASSERT_EQ(::read(pipe_ends[0], &byte, 1), 1);
+    const timespec moment{0, 20'000 * (round % 100)};  // somewhere in one of its calls
+    ::nanosleep(&moment, nullptr);
+    ASSERT_EQ(::kill(caller, SIGKILL), 0);
+    ::close(pipe_ends[0]);
+    ::close(pipe_ends[1]);
+    while (::waitpid(-1, nullptr, 0) > 0) {  // for ever, if one is left that does not end
+    }
+    ASSERT_EQ(errno, ECHILD);
+  }
+  ::rmdir(top.c_str());
 }
 
 }  // namespace
